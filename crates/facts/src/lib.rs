@@ -1,0 +1,1 @@
+//! Placeholder while the first commit is written.

@@ -1,0 +1,32 @@
+//! What is counted. Pure values, no I/O: every other crate speaks in these types.
+//!
+//! The record in the middle is [`Run`]: everything that quietcore measures becomes one, and
+//! every output (text, JSON, CSV, HTML) is made from it, so that no two outputs can disagree.
+#![forbid(unsafe_code)]
+
+mod cause;
+mod cpuset;
+mod finding;
+mod gap;
+mod hist;
+mod hdr;
+mod nanos;
+mod quantile;
+mod reading;
+mod run;
+mod window;
+
+pub use cause::Cause;
+pub use cpuset::{CpuSet, CpuSetError};
+pub use finding::{Evidence, Finding, Impact, Status, Waiver};
+pub use gap::{Gap, GapStore};
+pub use hdr::{HdrError, decode_v2, encode_v2, read_log, write_log};
+pub use hist::{Hist, HistConfig};
+pub use nanos::{Nanos, ParseDurationError};
+pub use quantile::{Interval, Quantile, quantile, samples_needed};
+pub use reading::Reading;
+pub use run::{
+    Cell, Comparison, ComparisonRow, Distribution, Findings, HostSummary, Run, SCHEMA, Section,
+    Series, Table, Timeline, Validity, Verdict,
+};
+pub use window::Window;
