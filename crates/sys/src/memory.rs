@@ -1,0 +1,1 @@
+//! Locked and prefaulted memory, and the node it comes from.

@@ -1,0 +1,1 @@
+//! Counters of the kernel and of the processor.

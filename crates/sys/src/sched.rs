@@ -1,0 +1,1 @@
+//! Where and in which class a thread runs.
