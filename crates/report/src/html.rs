@@ -1,0 +1,5 @@
+use quietcore_measure::Run;
+
+pub(crate) fn render(_run: &Run) -> String {
+    String::new()
+}
