@@ -1,0 +1,274 @@
+//! A kernel for the guests: the distribution's own, fetched with apt once and kept.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::host::{self, Dirs};
+
+/// An unpacked kernel package.
+pub struct Kernel {
+    /// As `uname -r` prints it.
+    pub release: String,
+    pub vmlinuz: PathBuf,
+    /// Module file by module name, dashes written as underscores.
+    modules: BTreeMap<String, PathBuf>,
+    builtin: Vec<String>,
+}
+
+/// The kernel in `target/lab/kernel`, fetched if there is none.
+pub fn obtain(dirs: &Dirs) -> Result<Kernel> {
+    let home = dirs.lab.join("kernel");
+    if !home.is_dir() {
+        // Unpacked aside and renamed, so that a run that is cut short leaves nothing half done.
+        let stage = dirs.lab.join("kernel.part");
+        host::fresh_dir(&stage)?;
+        fetch(&stage)?;
+        fs::rename(&stage, &home).context("moving the unpacked kernel")?;
+    }
+    open(&home)
+        .with_context(|| format!("{} is damaged; delete it to fetch it again", home.display()))
+}
+
+fn fetch(stage: &Path) -> Result<()> {
+    for command in ["apt-get", "apt-cache"] {
+        if host::find_program(command).is_none() {
+            bail!("the lab fetches its kernel with {command}, which is not here");
+        }
+    }
+    let mut names = offered()?;
+    if choose(&names).is_none() {
+        host::apt_get(&["update", "-qq"])?;
+        names = offered()?;
+    }
+    let Some(image) = choose(&names) else {
+        bail!("apt offers no kernel image for x86-64 machines");
+    };
+    let mut packages = vec![image.to_string()];
+    // Ubuntu keeps the modules in packages of their own.
+    let release = image.trim_start_matches("linux-image-").trim_start_matches("unsigned-");
+    for kind in ["linux-modules-", "linux-modules-extra-"] {
+        let name = format!("{kind}{release}");
+        if names.contains(&name) {
+            packages.push(name);
+        }
+    }
+    eprintln!("lab: fetching {}", packages.join(" "));
+    let mut download = Command::new("apt-get");
+    // The sandbox user may not write into our folder, and apt would warn about it.
+    download.args(["download", "-qq", "-o", "APT::Sandbox::User=root"]).args(&packages);
+    host::output(download.current_dir(stage))?;
+    for entry in list(stage)? {
+        if entry.extension().is_some_and(|e| e == "deb") {
+            host::output(Command::new("dpkg-deb").arg("-x").arg(&entry).arg(stage))?;
+            fs::remove_file(&entry).context("removing an unpacked package")?;
+        }
+    }
+    Ok(())
+}
+
+/// Kernel packages that apt can fetch.
+fn offered() -> Result<Vec<String>> {
+    let mut search = Command::new("apt-cache");
+    search.args(["search", "--names-only", "^linux-(image|modules)-.*[0-9]"]);
+    let out = String::from_utf8_lossy(&host::output(&mut search)?).into_owned();
+    Ok(out.lines().filter_map(|l| l.split_whitespace().next()).map(str::to_string).collect())
+}
+
+/// The package to use: Debian's newest 6.1, else the newest general-purpose kernel on offer.
+fn choose(names: &[String]) -> Option<&str> {
+    names.iter().filter_map(|n| Some((rank(n)?, n.as_str()))).max().map(|(_, n)| n)
+}
+
+/// What decides between packages, in this order: is it Debian's 6.1, its version, is it signed.
+/// `None` for packages that hold no general-purpose kernel.
+fn rank(name: &str) -> Option<(bool, Vec<u32>, bool)> {
+    let rest = name.strip_prefix("linux-image-")?;
+    let (rest, unsigned) = match rest.strip_prefix("unsigned-") {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let (rest, unsigned) = match rest.strip_suffix("-unsigned") {
+        Some(rest) => (rest, true),
+        None => (rest, unsigned),
+    };
+    let version = match (rest.strip_suffix("-amd64"), rest.strip_suffix("-generic")) {
+        (Some(v), _) | (None, Some(v)) => v,
+        (None, None) => return None,
+    };
+    // A flavour (cloud, rt) or a meta package without an ABI number is not what we want.
+    if version.contains("-cloud")
+        || version.contains("-rt")
+        || !version.starts_with(|c: char| c.is_ascii_digit())
+    {
+        return None;
+    }
+    let numbers: Vec<u32> =
+        version.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+    if numbers.len() < 3 {
+        return None;
+    }
+    Some((numbers.starts_with(&[6, 1, 0]), numbers, !unsigned))
+}
+
+fn open(home: &Path) -> Result<Kernel> {
+    let image = list(&home.join("boot"))?
+        .into_iter()
+        .find(|p| file_name(p).starts_with("vmlinuz-"))
+        .context("no vmlinuz in it")?;
+    let release = file_name(&image).trim_start_matches("vmlinuz-").to_string();
+    let tree = ["lib/modules", "usr/lib/modules"]
+        .iter()
+        .map(|d| home.join(d).join(&release))
+        .find(|d| d.is_dir())
+        .context("no modules in it")?;
+    let mut modules = BTreeMap::new();
+    collect(&tree.join("kernel"), &mut modules)?;
+    let builtin = fs::read_to_string(tree.join("modules.builtin")).unwrap_or_default();
+    let builtin = builtin.lines().map(|l| module_name(Path::new(l))).collect();
+    Ok(Kernel { release, vmlinuz: image, modules, builtin })
+}
+
+fn collect(dir: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<()> {
+    for path in list(dir)? {
+        if path.is_dir() {
+            collect(&path, into)?;
+        } else if file_name(&path).contains(".ko") {
+            into.insert(module_name(&path), path);
+        }
+    }
+    Ok(())
+}
+
+fn list(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
+        paths.push(entry.with_context(|| format!("reading {}", dir.display()))?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn module_name(path: &Path) -> String {
+    let name = file_name(path);
+    name.split(".ko").next().unwrap_or_default().replace('-', "_")
+}
+
+impl Kernel {
+    /// The modules `wanted` and everything they need, as (file name, content), in loading order.
+    pub fn modules(&self, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
+        let mut order = Vec::new();
+        for name in wanted {
+            self.visit(&name.replace('-', "_"), &mut order)?;
+        }
+        Ok(order)
+    }
+
+    fn visit(&self, name: &str, order: &mut Vec<(String, Vec<u8>)>) -> Result<()> {
+        let file = format!("{name}.ko");
+        if order.iter().any(|(f, _)| *f == file) || self.builtin.iter().any(|b| b == name) {
+            return Ok(());
+        }
+        let Some(path) = self.modules.get(name) else {
+            bail!("kernel {} has no module {name}", self.release);
+        };
+        let content = decompressed(path)?;
+        for need in depends(&content) {
+            self.visit(&need, order)?;
+        }
+        order.push((file, content));
+        Ok(())
+    }
+}
+
+fn decompressed(path: &Path) -> Result<Vec<u8>> {
+    let program = match path.extension().and_then(|e| e.to_str()) {
+        Some("xz") => "xz",
+        Some("zst") => "zstd",
+        _ => return fs::read(path).with_context(|| format!("reading {}", path.display())),
+    };
+    host::install_missing(&[program])?;
+    host::output(Command::new(program).arg("-dc").arg(path))
+}
+
+/// What a module needs, from the `depends=` entry that every module carries. Reading it here
+/// spares depmod: the packages hold no modules.dep, it is made when they are installed.
+fn depends(module: &[u8]) -> Vec<String> {
+    let key = b"\0depends=";
+    let Some(at) = module.windows(key.len()).position(|w| w == key) else {
+        return Vec::new();
+    };
+    let value: Vec<u8> = module[at + key.len()..].iter().copied().take_while(|b| *b != 0).collect();
+    let value = String::from_utf8_lossy(&value).replace('-', "_");
+    value.split(',').filter(|n| !n.is_empty()).map(str::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(names: &[&str]) -> Option<String> {
+        let names: Vec<String> = names.iter().map(|n| n.to_string()).collect();
+        choose(&names).map(str::to_string)
+    }
+
+    #[test]
+    fn the_highest_general_purpose_6_1_is_chosen_and_a_signed_one_before_an_unsigned() {
+        let names = [
+            "linux-image-6.1.0-9-amd64",
+            "linux-image-6.1.0-50-amd64",
+            "linux-image-6.1.0-50-amd64-unsigned",
+            "linux-image-6.1.0-51-cloud-amd64",
+            "linux-image-6.1.0-51-rt-amd64",
+            "linux-image-6.1.0-51-amd64-dbg",
+            "linux-image-6.12.117+deb12-amd64",
+            "linux-image-amd64",
+        ];
+        assert_eq!(chosen(&names).unwrap(), "linux-image-6.1.0-50-amd64");
+        assert_eq!(
+            chosen(&["linux-image-6.1.0-50-amd64", "linux-image-6.1.0-51-amd64-unsigned"]).unwrap(),
+            "linux-image-6.1.0-51-amd64-unsigned"
+        );
+    }
+
+    #[test]
+    fn elsewhere_the_newest_general_purpose_kernel_is_chosen() {
+        assert_eq!(
+            chosen(&["linux-image-6.12.9+deb13-amd64", "linux-image-6.12.38+deb13-amd64"]).unwrap(),
+            "linux-image-6.12.38+deb13-amd64"
+        );
+        assert_eq!(
+            chosen(&[
+                "linux-image-6.8.0-31-generic",
+                "linux-image-unsigned-6.8.0-48-generic",
+                "linux-image-6.8.0-48-lowlatency",
+                "linux-image-generic",
+                "linux-modules-6.8.0-60-generic",
+            ])
+            .unwrap(),
+            "linux-image-unsigned-6.8.0-48-generic"
+        );
+        assert_eq!(chosen(&["linux-image-6.12-amd64", "linux-image-6.12.1-arm64"]), None);
+    }
+
+    #[test]
+    fn dependencies_are_read_from_the_module() {
+        let module = b"\x7fELF\0\0license=GPL\0depends=virtio,virtio-ring\0retpoline=Y\0";
+        assert_eq!(depends(module), ["virtio", "virtio_ring"]);
+        assert!(depends(b"\0license=GPL\0depends=\0").is_empty());
+        assert!(depends(b"").is_empty());
+    }
+
+    #[test]
+    fn module_names_lose_their_suffixes_and_dashes() {
+        assert_eq!(module_name(Path::new("a/b/acpi-cpufreq.ko.xz")), "acpi_cpufreq");
+        assert_eq!(module_name(Path::new("msr.ko")), "msr");
+    }
+}

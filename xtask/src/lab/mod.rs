@@ -1,0 +1,243 @@
+//! The quick lab: scenarios, each a Linux guest with a boot line, a machine and expectations.
+//!
+//! A guest under emulation proves what quietcore sees and does, never how fast anything is: no
+//! scenario asserts a duration.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+mod evidence;
+mod guest;
+mod host;
+mod initramfs;
+mod kernel;
+mod product;
+mod records;
+mod scenario;
+mod scenarios;
+mod tally;
+
+use evidence::Evidence;
+use host::Dirs;
+use scenario::Scenario;
+use tally::Tally;
+
+/// EX_UNAVAILABLE: the lab itself is broken, which says nothing about quietcore.
+const LAB_BROKEN: u8 = 69;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0   every assertion held
+  1   an assertion failed: look at quietcore
+  2   wrong usage
+  69  the lab is broken (a program is missing, a guest did not come up, the guest is not
+      the machine that the scenario needs): look at this host
+
+What is fetched and built stays in target/lab; delete target/lab/kernel for a newer kernel.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub struct Args {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(clap::Subcommand)]
+enum Job {
+    /// Boots every scenario and checks what quietcore says and does in it
+    ///
+    /// Each scenario boots Debian's kernel under QEMU without KVM, with an initramfs that holds a
+    /// static quietcore and busybox. Needs apt (missing programs are installed with it), about
+    /// 0.5 GB below target/lab, and no network except for the first run's downloads.
+    #[command(after_help = EXIT_CODES)]
+    Quick(Options),
+    /// Boots every scenario and stores what quietcore recorded of it in testdata/hosts
+    ///
+    /// Runs the same guests as `quick` and writes each one's `quietcore audit --record` to
+    /// testdata/hosts/<scenario>/host.json, for tests that audit a machine without booting it.
+    /// A recording is only replaced if its scenario passed.
+    #[command(after_help = EXIT_CODES)]
+    Record(Options),
+}
+
+#[derive(clap::Args)]
+struct Options {
+    /// Only this scenario; may be given more than once (names: --list)
+    #[arg(long, value_name = "SCENARIO")]
+    only: Vec<String>,
+    /// Print the scenarios and what each is for, boot nothing
+    #[arg(long)]
+    list: bool,
+    /// Keep the guests' kernel logs of scenarios that passed, too, and say where they are
+    #[arg(long)]
+    keep_console: bool,
+    /// Print what each step in the guest wrote, for writing a scenario
+    #[arg(long)]
+    show_steps: bool,
+    /// Test this statically linked x86-64 quietcore instead of building one
+    #[arg(long, value_name = "FILE")]
+    quietcore: Option<PathBuf>,
+}
+
+pub fn main(args: &Args) -> ExitCode {
+    let (options, record) = match &args.job {
+        Job::Quick(options) => (options, false),
+        Job::Record(options) => (options, true),
+    };
+    if options.list {
+        for s in scenario::ALL {
+            println!("{:<10} {}", s.name, s.about);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let chosen = match choose(&options.only) {
+        Ok(chosen) => chosen,
+        Err(e) => {
+            eprintln!("lab: {e:#}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut tally = Tally::default();
+    let outcome = run(options, record, &chosen, &mut tally);
+    if let Err(e) = &outcome {
+        eprintln!("lab: broken: {e:#}");
+    }
+    println!("{tally}");
+    // A failure that was seen stays a failure, even if another guest could not be booted.
+    if tally.failed() > 0 {
+        ExitCode::from(1)
+    } else if outcome.is_err() || tally.broken() > 0 {
+        ExitCode::from(LAB_BROKEN)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn choose(only: &[String]) -> Result<Vec<&'static Scenario>> {
+    if only.is_empty() {
+        return Ok(scenario::ALL.to_vec());
+    }
+    let mut chosen = Vec::new();
+    for name in only {
+        match scenario::ALL.iter().find(|s| s.name == name) {
+            Some(s) => chosen.push(*s),
+            None => bail!("no scenario is called {name:?}; --list prints them"),
+        }
+    }
+    Ok(chosen)
+}
+
+fn run(
+    options: &Options,
+    record: bool,
+    chosen: &[&'static Scenario],
+    tally: &mut Tally,
+) -> Result<()> {
+    let dirs = Dirs::find()?;
+    host::install_missing(&["qemu", "busybox", "dpkg-deb", "setpriv", "sha256sum"])?;
+    if chosen.iter().any(|s| s.acpi.is_some()) {
+        host::install_missing(&["iasl"])?;
+    }
+    let kernel = kernel::obtain(&dirs)?;
+    let quietcore = match &options.quietcore {
+        Some(file) => file.clone(),
+        None => product::build(&dirs)?,
+    };
+    for s in chosen {
+        tally.begin(s.name);
+        let begin = Instant::now();
+        // One guest that cannot be booted does not keep the others from being tested.
+        match boot(s, &dirs, &kernel, &quietcore) {
+            Ok(outcome) => {
+                eprintln!(
+                    "lab: {} took {} s, of which boot {} s",
+                    s.name,
+                    begin.elapsed().as_secs(),
+                    outcome.boot.as_secs()
+                );
+                conclude(s, outcome, options, record, &dirs, tally)?;
+            }
+            Err(e) => tally.broken_lab(&format!("{e:#}")),
+        }
+    }
+    Ok(())
+}
+
+fn boot(
+    s: &Scenario,
+    dirs: &Dirs,
+    kernel: &kernel::Kernel,
+    quietcore: &Path,
+) -> Result<guest::Outcome> {
+    let dir = dirs.run(s.name);
+    host::fresh_dir(&dir)?;
+    let initrd = dir.join("initramfs.cpio");
+    let image = initramfs::build(s, kernel, quietcore)?;
+    std::fs::write(&initrd, image).with_context(|| format!("writing {}", initrd.display()))?;
+    guest::run(s, dirs, kernel, &initrd, &dir)
+}
+
+fn conclude(
+    s: &Scenario,
+    outcome: guest::Outcome,
+    options: &Options,
+    record: bool,
+    dirs: &Dirs,
+    tally: &mut Tally,
+) -> Result<()> {
+    let dir = dirs.run(s.name);
+
+    let before = tally.troubles();
+    let evidence = Evidence::new(outcome.records, outcome.finished);
+    if options.show_steps {
+        eprint!("{}", evidence.transcript());
+    }
+    if evidence.finished {
+        scenario::judge(s, &evidence, tally);
+    } else {
+        // It came up, so the lab works; what ran in it brought the machine down or hung it.
+        tally.check(false, "the guest ran all its steps", || {
+            format!("{}; the last step that answered is {}", outcome.ended, evidence.last_step())
+        });
+    }
+    let clean = tally.troubles() == before;
+    if clean && record {
+        store_recording(s, dirs, &evidence)?;
+    }
+    if !clean {
+        eprintln!("lab: last console lines of {}:\n{}", s.name, guest::console_tail(&dir));
+    }
+    if clean && !options.keep_console {
+        std::fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
+    } else {
+        eprintln!("lab: the guest's kernel log is {}", dir.join("console.log").display());
+    }
+    Ok(())
+}
+
+fn store_recording(s: &Scenario, dirs: &Dirs, evidence: &Evidence) -> Result<()> {
+    let Some(recording) = evidence.file("host.json") else {
+        bail!("{} shipped no host.json", s.name);
+    };
+    let folder = dirs.root.join("testdata/hosts").join(s.name);
+    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let file = folder.join("host.json");
+    std::fs::write(&file, recording).with_context(|| format!("writing {}", file.display()))?;
+    eprintln!("lab: wrote testdata/hosts/{}/host.json", s.name);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_are_chosen_by_name_and_a_wrong_name_is_refused() {
+        assert_eq!(choose(&[]).unwrap().len(), scenario::ALL.len());
+        assert_eq!(choose(&["typo".into()]).unwrap()[0].name, "typo");
+        assert!(choose(&["tpyo".into()]).is_err());
+    }
+}

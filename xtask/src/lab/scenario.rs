@@ -1,0 +1,155 @@
+//! What a scenario is, and what every one of them does and must show.
+//!
+//! A new scenario is one file in `scenarios/` and one line in [`ALL`].
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::evidence::{Evidence, findings};
+use super::scenarios::{cstates, isolated, numa, smi, typo};
+use super::tally::Tally;
+
+/// Every scenario, in the order in which they run.
+pub const ALL: &[&Scenario] =
+    &[&isolated::SCENARIO, &typo::SCENARIO, &cstates::SCENARIO, &smi::SCENARIO, &numa::SCENARIO];
+
+/// A guest and what must be true of quietcore in it.
+pub struct Scenario {
+    pub name: &'static str,
+    /// One line for `--list`.
+    pub about: &'static str,
+    /// Added to the kernel's boot line.
+    pub boot: &'static str,
+    /// QEMU's -cpu.
+    pub cpu: &'static str,
+    /// QEMU's -smp.
+    pub smp: &'static str,
+    /// More arguments for QEMU.
+    pub qemu: &'static [&'static str],
+    /// An ACPI table in lab/acpi.
+    pub acpi: Option<&'static str>,
+    /// Kernel modules beyond those every guest has.
+    pub modules: &'static [&'static str],
+    /// Shell commands that print, as KEY=VALUE, what the kernel itself says of the guest.
+    pub look: &'static str,
+    /// Whether the guest is what the scenario needs, judged from `look` alone.
+    pub premises: fn(&Evidence, &mut Tally),
+    /// Arguments of the audit.
+    pub audit: &'static str,
+    /// What the audit must find: check and status.
+    pub expect: &'static [(&'static str, &'static str)],
+    /// What to do after the audit.
+    pub steps: &'static [Step],
+    /// What must be true of those steps.
+    pub judge: fn(&Evidence, &mut Tally),
+}
+
+/// Commands for the guest's shell, run by themselves: exit code, stdout and stderr come back
+/// under the step's name. Files left in /lab/ship come back, too.
+#[derive(Clone)]
+pub struct Step {
+    /// A file name, too: letters, digits and dashes.
+    pub name: &'static str,
+    /// It is killed after that many seconds of the guest's time.
+    pub seconds: u64,
+    pub run: Cow<'static, str>,
+}
+
+impl Step {
+    pub const fn new(name: &'static str, seconds: u64, run: &'static str) -> Self {
+        Self { name, seconds, run: Cow::Borrowed(run) }
+    }
+}
+
+/// All steps of a scenario. Looking and recording come first, before anything is changed.
+pub fn steps(s: &Scenario) -> Vec<Step> {
+    let audit = format!("quietcore audit --format json {}", s.audit);
+    let record = "quietcore audit --record /tmp/host.json >/dev/null\n\
+                  code=$?; cp /tmp/host.json /lab/ship/ && exit $code\n";
+    let mut all = vec![
+        Step::new("look", 30, s.look),
+        Step { name: "audit", seconds: 60, run: Cow::Owned(audit) },
+        Step::new("record", 60, record),
+    ];
+    all.extend_from_slice(s.steps);
+    all
+}
+
+/// Judges a guest that ran to its end.
+pub fn judge(s: &Scenario, e: &Evidence, tally: &mut Tally) {
+    let before = tally.broken();
+    (s.premises)(e, tally);
+    if tally.broken() > before {
+        // In another machine than intended every verdict below would be about something else.
+        return;
+    }
+    judge_audit(s, e, tally);
+    judge_recording(e, tally);
+    (s.judge)(e, tally);
+}
+
+fn judge_audit(s: &Scenario, e: &Evidence, tally: &mut Tally) {
+    // 1 says that there are findings, which is no failure of the audit.
+    let run = e.json("audit");
+    let done = matches!(e.code("audit"), 0 | 1) && run.is_some();
+    tally.check(done, "audit prints a run as JSON", || e.ending("audit"));
+    let found = findings(&run.unwrap_or(Value::Null));
+    for (id, expected) in s.expect {
+        let all: Vec<_> = found.iter().filter(|f| f.0 == *id).collect();
+        let holds = !all.is_empty() && all.iter().all(|f| f.1 == *expected);
+        tally.check(holds, &format!("audit: {id} is {expected}"), || match all.first() {
+            Some((_, status, title)) => format!("it is {status}: {title}"),
+            None => "no finding has that id".to_string(),
+        });
+    }
+}
+
+fn judge_recording(e: &Evidence, tally: &mut Tally) {
+    let recording = e.file("host.json").unwrap_or_default();
+    let is_json = serde_json::from_slice::<Value>(recording).is_ok_and(|v| v.is_object());
+    let done = matches!(e.code("record"), 0 | 1) && is_json;
+    tally.check(done, "audit --record writes the host as JSON", || e.ending("record"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_fit_the_guests_step_list() {
+        let plain =
+            |n: &str| !n.is_empty() && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        let mut seen = BTreeSet::new();
+        for s in ALL {
+            assert!(plain(s.name) && seen.insert(s.name), "{}", s.name);
+            let mut steps_seen = BTreeSet::new();
+            for step in steps(s) {
+                assert!(plain(step.name) && steps_seen.insert(step.name), "{}", step.name);
+                assert!(step.seconds > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_of_a_scenario_is_listed_and_documented() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let readme = std::fs::read_to_string(root.join("../lab/README.md")).unwrap();
+        let mut files = BTreeSet::new();
+        for entry in std::fs::read_dir(root.join("src/lab/scenarios")).unwrap() {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+            if stem != "mod" {
+                files.insert(stem);
+            }
+        }
+        let listed: BTreeSet<String> = ALL.iter().map(|s| s.name.to_string()).collect();
+        assert_eq!(files, listed);
+        for name in listed {
+            assert!(readme.contains(&format!("`{name}`")), "lab/README.md says nothing of {name}");
+        }
+    }
+}

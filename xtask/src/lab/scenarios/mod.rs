@@ -1,0 +1,7 @@
+//! One file per scenario; the list is in `scenario.rs`.
+
+pub mod cstates;
+pub mod isolated;
+pub mod numa;
+pub mod smi;
+pub mod typo;

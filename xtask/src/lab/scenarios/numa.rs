@@ -1,0 +1,71 @@
+//! A guest with a shape: two sockets, two threads a core, two memory nodes, a network card that
+//! belongs to the second one.
+
+use crate::lab::evidence::Evidence;
+use crate::lab::scenario::Scenario;
+use crate::lab::tally::Tally;
+
+/// What the audit must say of a host with siblings and two nodes.
+const EXPECT: &[(&str, &str)] = &[];
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "numa",
+    about: "two sockets with SMT, two memory nodes, an e1000e network card on the second node",
+    boot: "",
+    cpu: "max,vendor=GenuineIntel,family=6,model=94",
+    smp: "4,sockets=2,cores=1,threads=2",
+    qemu: &[
+        "-object",
+        "memory-backend-ram,id=near,size=512M",
+        "-object",
+        "memory-backend-ram,id=far,size=512M",
+        "-numa",
+        "node,nodeid=0,cpus=0-1,memdev=near",
+        "-numa",
+        "node,nodeid=1,cpus=2-3,memdev=far",
+        "-numa",
+        "dist,src=0,dst=1,val=21",
+        // A second root bus is the only way to give a device a node on this machine.
+        "-device",
+        "pxb,id=far-bus,bus=pci.0,bus_nr=128,numa_node=1",
+        "-netdev",
+        "user,id=net,restrict=on",
+        // Without its boot ROM, which is in a package that nothing else here needs.
+        "-device",
+        "e1000e,netdev=net,bus=far-bus,addr=1,romfile=",
+    ],
+    acpi: None,
+    modules: &["e1000e"],
+    look: "\
+echo nodes=$(cat /sys/devices/system/node/online)
+echo node1=$(cat /sys/devices/system/node/node1/cpulist)
+echo distance=$(cat /sys/devices/system/node/node0/distance)
+echo siblings=$(cat /sys/devices/system/cpu/cpu0/topology/thread_siblings_list)
+echo packages=$(cat /sys/devices/system/cpu/cpu*/topology/physical_package_id)
+echo driver=$(basename $(readlink /sys/class/net/eth0/device/driver))
+echo nic_node=$(cat /sys/class/net/eth0/device/numa_node)
+echo state=$(cat /sys/class/net/eth0/operstate)
+",
+    premises,
+    audit: "",
+    expect: EXPECT,
+    steps: &[],
+    judge: |_, _| (),
+};
+
+fn premises(e: &Evidence, tally: &mut Tally) {
+    for (key, expected) in [
+        ("nodes", "0-1"),
+        ("node1", "2-3"),
+        ("distance", "10 21"),
+        ("siblings", "0-1"),
+        ("packages", "0 0 1 1"),
+        ("driver", "e1000e"),
+        ("nic_node", "1"),
+    ] {
+        let value = e.value("look", key).unwrap_or_default();
+        tally.premise(value == expected, &format!("{key} is {expected}"), || {
+            format!("it is {value:?}")
+        });
+    }
+}
