@@ -6,10 +6,11 @@
 
 mod cause;
 mod cpuset;
+mod distribution;
 mod finding;
 mod gap;
-mod hist;
 mod hdr;
+mod hist;
 mod nanos;
 mod quantile;
 mod reading;
@@ -20,13 +21,16 @@ pub use cause::Cause;
 pub use cpuset::{CpuSet, CpuSetError};
 pub use finding::{Evidence, Finding, Impact, Status, Waiver};
 pub use gap::{Gap, GapStore};
-pub use hdr::{HdrError, decode_v2, encode_v2, read_log, write_log};
-pub use hist::{Hist, HistConfig};
+pub use hdr::{
+    HdrError, HistLog, LogEntry, decode_v2, decode_v2_bytes, encode_v2, encode_v2_bytes, read_log,
+    write_log,
+};
+pub use hist::{Hist, HistConfig, MergeError};
 pub use nanos::{Nanos, ParseDurationError};
-pub use quantile::{Interval, Quantile, quantile, samples_needed};
+pub use quantile::{Change, Difference, Interval, Quantile, difference, quantile, samples_needed};
 pub use reading::Reading;
 pub use run::{
     Cell, Comparison, ComparisonRow, Distribution, Findings, HostSummary, Run, SCHEMA, Section,
     Series, Table, Timeline, Validity, Verdict,
 };
-pub use window::Window;
+pub use window::{Breaches, Window, WindowConfig, Worst};

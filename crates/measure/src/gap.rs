@@ -1,0 +1,139 @@
+//! Holes in the time of a spinning CPU, and a store for them that cannot run out of memory.
+//!
+//! A measurement that goes wrong produces gaps by the million. Stopping it would lose the tail,
+//! growing would disturb it; so the store keeps what explains a tail (the largest gaps), a fair
+//! sample of the rest, and exact totals of everything.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+
+/// A hole in a spinning CPU's time: between two readings of the clock more time went by than
+/// the loop can have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Gap {
+    /// When it began, in nanoseconds on the measurement's clock.
+    pub start_ns: u64,
+    /// How long it was, in nanoseconds.
+    pub len_ns: Nanos,
+}
+
+/// Ordered by length, as the heap of the largest needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ByLength(Gap);
+
+impl Ord for ByLength {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0.len_ns, self.0.start_ns).cmp(&(other.0.len_ns, other.0.start_ns))
+    }
+}
+
+impl PartialOrd for ByLength {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Keeps the largest gaps, a uniform sample of the others, and exact totals, in fixed memory.
+///
+/// All memory is allocated by the constructor. Until `largest + sampled` gaps have come, all are
+/// kept; after that every gap that is not among the largest is in the sample with the same
+/// probability (Vitter's algorithm R over the gaps in the order in which they turned out not to
+/// be among the largest).
+#[derive(Clone, Debug)]
+pub struct GapStore {
+    /// The smallest of the largest is at the top, where it can be pushed out.
+    largest: BinaryHeap<Reverse<ByLength>>,
+    keep_largest: usize,
+    sample: Vec<Gap>,
+    keep_sampled: usize,
+    /// How many gaps have been candidates for the sample.
+    candidates: u64,
+    random: u64,
+    count: u64,
+    total: Nanos,
+}
+
+impl GapStore {
+    /// A store for the `largest` largest gaps and a sample of `sampled` others. The same seed
+    /// and the same gaps give the same sample.
+    pub fn new(largest: usize, sampled: usize, seed: u64) -> Self {
+        Self {
+            largest: BinaryHeap::with_capacity(largest),
+            keep_largest: largest,
+            sample: Vec::with_capacity(sampled),
+            keep_sampled: sampled,
+            candidates: 0,
+            // An odd constant: xorshift never leaves 0.
+            random: seed ^ 0x9e37_79b9_7f4a_7c15 | 1,
+            count: 0,
+            total: Nanos(0),
+        }
+    }
+
+    /// Adds a gap: constant time unless it is one of the largest, then logarithmic in their
+    /// number. Never allocates.
+    #[inline]
+    pub fn push(&mut self, gap: Gap) {
+        self.count += 1;
+        self.total = self.total + gap.len_ns;
+        if self.largest.len() < self.keep_largest {
+            self.largest.push(Reverse(ByLength(gap)));
+            return;
+        }
+        let mut rest = gap;
+        if let Some(mut smallest) = self.largest.peek_mut() {
+            if gap.len_ns > smallest.0.0.len_ns {
+                rest = std::mem::replace(&mut *smallest, Reverse(ByLength(gap))).0.0;
+            }
+        }
+        self.sample(rest);
+    }
+
+    /// How many gaps were pushed.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The sum of all gaps' lengths, kept or not.
+    pub fn total(&self) -> Nanos {
+        self.total
+    }
+
+    /// How many gaps are counted in the totals but no longer kept.
+    pub fn omitted(&self) -> u64 {
+        self.count - (self.largest.len() + self.sample.len()) as u64
+    }
+
+    /// The gaps that were kept, by time.
+    pub fn kept(&self) -> Vec<Gap> {
+        let mut kept: Vec<Gap> =
+            self.largest.iter().map(|gap| gap.0.0).chain(self.sample.iter().copied()).collect();
+        kept.sort_unstable_by_key(|gap| (gap.start_ns, gap.len_ns));
+        kept
+    }
+
+    fn sample(&mut self, gap: Gap) {
+        self.candidates += 1;
+        if self.sample.len() < self.keep_sampled {
+            self.sample.push(gap);
+            return;
+        }
+        let slot = self.below(self.candidates) as usize;
+        if let Some(kept) = self.sample.get_mut(slot) {
+            *kept = gap;
+        }
+    }
+
+    /// A number below `limit`, each with the same probability to within 2^-64 * `limit`.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        ((u128::from(self.random) * u128::from(limit)) >> 64) as u64
+    }
+}
