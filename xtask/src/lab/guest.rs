@@ -11,14 +11,15 @@ use anyhow::{Context, Result, bail};
 use super::host::{self, Dirs};
 use super::kernel::Kernel;
 use super::records::{self, Record};
-use super::scenario::{self, Scenario};
+use super::scenario::{Scenario, Step};
 
 /// A guest that has not said hello by then is not coming. Two busy cores need about 15 s.
 const BOOT_LIMIT: Duration = Duration::from_secs(180);
 /// Beyond what the steps may take by themselves: powering off, an emulator short of CPU time.
 const SLACK: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
-const TAIL_LINES: usize = 25;
+/// Enough for a panic with its stack.
+const TAIL_LINES: usize = 50;
 
 /// How a guest that came up went on.
 pub struct Outcome {
@@ -45,6 +46,7 @@ impl Drop for Guard {
 /// Boots the scenario and waits for its end. An error means that no guest came up.
 pub fn run(
     s: &Scenario,
+    steps: &[Step],
     dirs: &Dirs,
     kernel: &Kernel,
     initrd: &Path,
@@ -58,8 +60,8 @@ pub fn run(
     let mut qemu = Guard(command.spawn().context("cannot start qemu-system-x86_64")?);
 
     let mut boot = None;
-    let steps: u64 = scenario::steps(s).iter().map(|step| step.seconds).sum();
-    let whole = BOOT_LIMIT + Duration::from_secs(steps) + SLACK;
+    let seconds: u64 = steps.iter().map(|step| step.seconds).sum();
+    let whole = BOOT_LIMIT + Duration::from_secs(seconds) + SLACK;
     let status = loop {
         if boot.is_none() && fs::metadata(&channel).is_ok_and(|m| m.len() > 0) {
             boot = Some(begin.elapsed());

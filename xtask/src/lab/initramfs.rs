@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::host;
 use super::kernel::Kernel;
-use super::scenario::{self, Scenario};
+use super::scenario::{Scenario, Step};
 
 /// The first process.
 const INIT: &str = include_str!("../../../lab/guest/init");
@@ -17,7 +17,7 @@ const INIT: &str = include_str!("../../../lab/guest/init");
 const MODULES: &[&str] = &["virtio_pci", "virtio_console", "msr"];
 
 /// Builds the archive for one scenario.
-pub fn build(s: &Scenario, kernel: &Kernel, quietcore: &Path) -> Result<Vec<u8>> {
+pub fn build(s: &Scenario, steps: &[Step], kernel: &Kernel, quietcore: &Path) -> Result<Vec<u8>> {
     let mut a = Archive::default();
     a.file("init", 0o755, INIT.as_bytes());
     let busybox = host::find_program("busybox").context("busybox went away")?;
@@ -42,12 +42,12 @@ pub fn build(s: &Scenario, kernel: &Kernel, quietcore: &Path) -> Result<Vec<u8>>
     }
     a.file("lab/modules/order", 0o644, order.as_bytes());
 
-    let mut steps = String::new();
-    for step in scenario::steps(s) {
+    let mut list = String::new();
+    for step in steps {
         a.file(&format!("lab/steps/{}", step.name), 0o644, step.run.as_bytes());
-        steps.push_str(&format!("{} {}\n", step.name, step.seconds));
+        list.push_str(&format!("{} {}\n", step.name, step.seconds));
     }
-    a.file("lab/steps.list", 0o644, steps.as_bytes());
+    a.file("lab/steps.list", 0o644, list.as_bytes());
     a.dir("lab/ship");
     Ok(a.finish())
 }

@@ -22,7 +22,7 @@ mod tally;
 
 use evidence::Evidence;
 use host::Dirs;
-use scenario::Scenario;
+use scenario::{Scenario, Step};
 use tally::Tally;
 
 /// EX_UNAVAILABLE: the lab itself is broken, which says nothing about quietcore.
@@ -77,6 +77,10 @@ struct Options {
     /// Print what each step in the guest wrote, for writing a scenario
     #[arg(long)]
     show_steps: bool,
+    /// Run this shell script in each guest after its steps and print what it wrote; for finding
+    /// out what a kernel says before writing it into a scenario
+    #[arg(long, value_name = "FILE")]
+    r#try: Option<PathBuf>,
     /// Test this statically linked x86-64 quietcore instead of building one
     #[arg(long, value_name = "FILE")]
     quietcore: Option<PathBuf>,
@@ -146,11 +150,18 @@ fn run(
         Some(file) => file.clone(),
         None => product::build(&dirs)?,
     };
+    let trial = match &options.r#try {
+        Some(file) => Some(
+            std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?,
+        ),
+        None => None,
+    };
     for s in chosen {
         tally.begin(s.name);
+        let steps = scenario::steps(s, trial.as_deref());
         let begin = Instant::now();
         // One guest that cannot be booted does not keep the others from being tested.
-        match boot(s, &dirs, &kernel, &quietcore) {
+        match boot(s, &steps, &dirs, &kernel, &quietcore) {
             Ok(outcome) => {
                 eprintln!(
                     "lab: {} took {} s, of which boot {} s",
@@ -168,6 +179,7 @@ fn run(
 
 fn boot(
     s: &Scenario,
+    steps: &[Step],
     dirs: &Dirs,
     kernel: &kernel::Kernel,
     quietcore: &Path,
@@ -175,9 +187,9 @@ fn boot(
     let dir = dirs.run(s.name);
     host::fresh_dir(&dir)?;
     let initrd = dir.join("initramfs.cpio");
-    let image = initramfs::build(s, kernel, quietcore)?;
+    let image = initramfs::build(s, steps, kernel, quietcore)?;
     std::fs::write(&initrd, image).with_context(|| format!("writing {}", initrd.display()))?;
-    guest::run(s, dirs, kernel, &initrd, &dir)
+    guest::run(s, steps, dirs, kernel, &initrd, &dir)
 }
 
 fn conclude(
@@ -194,6 +206,8 @@ fn conclude(
     let evidence = Evidence::new(outcome.records, outcome.finished);
     if options.show_steps {
         eprint!("{}", evidence.transcript());
+    } else if options.r#try.is_some() {
+        eprint!("{}{}", evidence.out(scenario::TRIAL), evidence.err(scenario::TRIAL));
     }
     if evidence.finished {
         scenario::judge(s, &evidence, tally);

@@ -62,8 +62,11 @@ impl Step {
     }
 }
 
+/// The step that `--try` adds.
+pub const TRIAL: &str = "try";
+
 /// All steps of a scenario. Looking and recording come first, before anything is changed.
-pub fn steps(s: &Scenario) -> Vec<Step> {
+pub fn steps(s: &Scenario, trial: Option<&str>) -> Vec<Step> {
     let audit = format!("quietcore audit --format json {}", s.audit);
     let record = "quietcore audit --record /tmp/host.json >/dev/null\n\
                   code=$?; cp /tmp/host.json /lab/ship/ && exit $code\n";
@@ -73,6 +76,9 @@ pub fn steps(s: &Scenario) -> Vec<Step> {
         Step::new("record", 60, record),
     ];
     all.extend_from_slice(s.steps);
+    if let Some(script) = trial {
+        all.push(Step { name: TRIAL, seconds: 120, run: Cow::Owned(script.to_string()) });
+    }
     all
 }
 
@@ -127,7 +133,7 @@ mod tests {
         for s in ALL {
             assert!(plain(s.name) && seen.insert(s.name), "{}", s.name);
             let mut steps_seen = BTreeSet::new();
-            for step in steps(s) {
+            for step in steps(s, Some("")) {
                 assert!(plain(step.name) && steps_seen.insert(step.name), "{}", step.name);
                 assert!(step.seconds > 0);
             }

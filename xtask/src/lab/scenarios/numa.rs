@@ -62,6 +62,7 @@ fn premises(e: &Evidence, tally: &mut Tally) {
         ("packages", "0 0 1 1"),
         ("driver", "e1000e"),
         ("nic_node", "1"),
+        ("state", "up"),
     ] {
         let value = e.value("look", key).unwrap_or_default();
         tally.premise(value == expected, &format!("{key} is {expected}"), || {
