@@ -1,1 +1,16 @@
-//! Placeholder while the first commit is written.
+//! Every touch of Linux except BPF.
+//!
+//! [`Host`] answers questions about a machine: files and typed queries, live or from a recording,
+//! so that whatever is judged live can be judged again offline with the same result. The other
+//! modules act on the running machine: [`tsc`], [`sched`], [`memory`], [`perf`].
+//!
+//! This crate holds the workspace's `unsafe` code; each block says why it is sound.
+
+pub mod clock;
+pub mod host;
+pub mod memory;
+pub mod perf;
+pub mod sched;
+pub mod tsc;
+
+pub use host::{Host, HostError, Trouble};

@@ -1,0 +1,5 @@
+//! The subcommands, one file each: arguments, and a `run` that glues libraries together.
+
+pub mod audit;
+pub mod report;
+pub mod schema;

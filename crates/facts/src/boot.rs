@@ -1,0 +1,213 @@
+//! What the boot line asks for.
+
+use quietcore_measure::CpuSet;
+
+use crate::Facts;
+
+/// The kernel command line, taken apart as the kernel does.
+#[derive(Clone, Debug, Default)]
+pub struct Boot {
+    /// Whether the command line could be read.
+    pub known: bool,
+    /// Every parameter in order.
+    pub tokens: Vec<Token>,
+    /// `isolcpus=`, the last one given.
+    pub isolcpus: Option<Isolcpus>,
+    /// `nohz_full=`.
+    pub nohz_full: Option<Request>,
+    /// `rcu_nocbs=`.
+    pub rcu_nocbs: Option<Request>,
+    /// `irqaffinity=`.
+    pub irqaffinity: Option<Request>,
+}
+
+/// One parameter: `name` or `name=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// The name; the kernel takes `-` and `_` for the same.
+    pub name: String,
+    /// What follows the `=`.
+    pub value: Option<String>,
+}
+
+/// A CPU list of the boot line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// As written.
+    pub text: String,
+    /// The CPUs, or what is wrong with the list.
+    pub cpus: Result<CpuSet, String>,
+}
+
+/// `isolcpus=[flags,]cpus`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Isolcpus {
+    /// `domain` is what the parameter means without flags.
+    pub flags: Vec<String>,
+    /// The list behind the flags.
+    pub request: Request,
+}
+
+impl Boot {
+    pub(crate) fn read(facts: &Facts) -> Self {
+        let last = facts.cpus().possible.highest().unwrap_or_default();
+        match facts.host().command_line() {
+            Ok(line) => Self::parse(&line, last),
+            Err(_) => Self::default(),
+        }
+    }
+
+    /// Takes a command line apart; `last` is the highest possible CPU, what `N` stands for.
+    pub fn parse(line: &str, last: usize) -> Self {
+        let tokens = tokens(line);
+        let value = |name: &str| {
+            tokens.iter().rev().find(|t| t.name == name).and_then(|t| t.value.as_deref())
+        };
+        Self {
+            known: true,
+            isolcpus: value("isolcpus").map(|v| isolcpus(v, last)),
+            nohz_full: value("nohz_full").map(|v| request(v, last)),
+            rcu_nocbs: value("rcu_nocbs").map(|v| request(v, last)),
+            irqaffinity: value("irqaffinity").map(|v| request(v, last)),
+            tokens,
+        }
+    }
+
+    /// The value of a parameter, the last one given; `Some("")` for a parameter without one.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        let name = name.replace('-', "_");
+        let token = self.tokens.iter().rev().find(|t| t.name == name)?;
+        Some(token.value.as_deref().unwrap_or_default())
+    }
+
+    /// Every value of a parameter that may be given more than once.
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
+        let same = move |t: &&Token| t.name == name;
+        self.tokens.iter().filter(same).map(|t| t.value.as_deref().unwrap_or_default())
+    }
+
+    /// The CPUs that the boot line means to keep for latency, whether or not that worked.
+    pub fn intended(&self) -> CpuSet {
+        let requests = [
+            self.isolcpus.as_ref().map(|i| &i.request),
+            self.nohz_full.as_ref(),
+        ];
+        let sets = requests.into_iter().flatten().filter_map(|r| r.cpus.as_ref().ok());
+        sets.fold(CpuSet::new(), |all, set| all.or(set))
+    }
+
+    /// Whether the boot line asks for isolation in any form, well-formed or not.
+    pub fn has_intent(&self) -> bool {
+        self.isolcpus.is_some() || self.nohz_full.is_some()
+    }
+}
+
+/// Parameters are separated by white space outside double quotes; everything behind `--` is for
+/// the init process. (kernel: lib/cmdline.c, next_arg)
+fn tokens(line: &str) -> Vec<Token> {
+    let mut raw: Vec<String> = Vec::new();
+    let (mut quoted, mut open) = (false, false);
+    for c in line.chars() {
+        match c {
+            '"' => {
+                quoted = !quoted;
+                if !open {
+                    raw.push(String::new());
+                    open = true;
+                }
+            }
+            c if c.is_whitespace() && !quoted => open = false,
+            c => {
+                if !open {
+                    raw.push(String::new());
+                    open = true;
+                }
+                if let Some(token) = raw.last_mut() {
+                    token.push(c);
+                }
+            }
+        }
+    }
+    raw.iter().take_while(|token| *token != "--").map(|token| Token::of(token)).collect()
+}
+
+impl Token {
+    fn of(text: &str) -> Self {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (text, None),
+        };
+        Self { name: name.replace('-', "_"), value }
+    }
+
+    /// As written.
+    pub fn text(&self) -> String {
+        match &self.value {
+            Some(value) => format!("{}={value}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+fn isolcpus(value: &str, last: usize) -> Isolcpus {
+    let starts_a_list = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_digit()) || part.starts_with("all") || part == "N"
+    };
+    let mut flags = Vec::new();
+    let mut rest = value;
+    while let Some((part, tail)) = rest.split_once(',') {
+        if starts_a_list(part) {
+            break;
+        }
+        flags.push(part.to_owned());
+        rest = tail;
+    }
+    Isolcpus { flags, request: request(rest, last) }
+}
+
+fn request(text: &str, last: usize) -> Request {
+    let expanded = text.replace("all", &format!("0-{last}")).replace('N', &last.to_string());
+    let cpus = CpuSet::parse_list(&expanded).map_err(|e| e.to_string());
+    Request { text: text.to_owned(), cpus }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(list: &str) -> Result<CpuSet, String> {
+        Ok(CpuSet::parse_list(list).unwrap())
+    }
+
+    #[test]
+    fn parameters_are_taken_apart_as_the_kernel_does() {
+        let boot = Boot::parse(
+            r#"quiet isolcpus=managed_irq,domain,2-N nohz-full=all dyndbg="file a.c +p" rcu_nocbs=2,x irqaffinity=0 isolate -- isolcpus=9"#,
+            3,
+        );
+        let isol = boot.isolcpus.as_ref().unwrap();
+        assert_eq!(isol.flags, ["managed_irq", "domain"]);
+        assert_eq!(isol.request.cpus, cpus("2-3"));
+        assert_eq!(boot.nohz_full.as_ref().unwrap().cpus, cpus("0-3"));
+        assert!(boot.rcu_nocbs.as_ref().unwrap().cpus.is_err());
+        assert_eq!(boot.value("dyndbg"), Some("file a.c +p"));
+        assert_eq!(boot.value("quiet"), Some(""));
+        assert_eq!(boot.value("isolat"), None);
+        assert_eq!(boot.intended(), CpuSet::first(4));
+    }
+
+    #[test]
+    fn the_last_of_several_values_counts_and_all_are_kept() {
+        let boot = Boot::parse("nohz_full=1 nohz_full=2-3", 3);
+        assert_eq!(boot.nohz_full.as_ref().unwrap().cpus, cpus("2-3"));
+        assert_eq!(boot.values("nohz_full").collect::<Vec<_>>(), ["1", "2-3"]);
+    }
+
+    #[test]
+    fn garbage_is_kept_as_text() {
+        for line in ["", "\"", "==", "isolcpus=", "isolcpus=,", "isolcpus=domain", "nohz_full=NNN"] {
+            let _ = Boot::parse(line, 3);
+        }
+        assert!(Boot::parse("isolcpus=domain", 3).isolcpus.unwrap().request.cpus.is_err());
+    }
+}

@@ -1,0 +1,151 @@
+//! CPUs: which there are, what they share, and which the kernel has isolated.
+
+use std::collections::BTreeMap;
+
+use quietcore_measure::{CpuSet, Reading};
+use quietcore_sys::host::reading;
+
+use crate::Facts;
+
+const CPU: &str = "/sys/devices/system/cpu";
+
+/// The CPUs of a host.
+#[derive(Clone, Debug)]
+pub struct Cpus {
+    /// CPUs that can ever be there.
+    pub possible: CpuSet,
+    /// CPUs that run.
+    pub online: CpuSet,
+    /// CPUs outside the scheduler's domains, as the kernel says (not as the boot line asks).
+    pub isolated: Reading<CpuSet>,
+    /// CPUs whose tick can stop while busy, as the kernel says.
+    pub nohz_full: Reading<CpuSet>,
+    /// Model name.
+    pub model: String,
+    /// `GenuineIntel`, `AuthenticAMD`, …
+    pub vendor: String,
+    /// Feature flags of the first CPU.
+    pub flags: Vec<String>,
+    /// Hypervisor's name, `none` on bare metal, or why it could not be told.
+    pub hypervisor: Option<String>,
+    /// Where each online CPU sits.
+    pub topology: BTreeMap<usize, Place>,
+}
+
+/// Where a CPU sits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Socket.
+    pub package: Option<i64>,
+    /// NUMA node.
+    pub node: Option<usize>,
+    /// CPUs of the same core, this one among them.
+    pub siblings: CpuSet,
+    /// CPUs that share the last-level cache, this one among them; empty if unknown.
+    pub llc: CpuSet,
+}
+
+impl Cpus {
+    pub(crate) fn read(facts: &Facts) -> Self {
+        let host = facts.host();
+        let set = |name: &str| host.cpu_list(&format!("{CPU}/{name}"));
+        let online = set("online").unwrap_or_else(|_| CpuSet::first(1));
+        let info = host.read("/proc/cpuinfo").unwrap_or_default();
+        let field = |name: &str| {
+            let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+            let value = lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim());
+            value.unwrap_or_default().to_owned()
+        };
+        let flags: Vec<String> = field("flags").split(' ').map(str::to_owned).collect();
+        let nodes = nodes(facts);
+        Self {
+            possible: set("possible").unwrap_or_else(|_| online.clone()),
+            isolated: reading(set("isolated")),
+            nohz_full: reading(set("nohz_full")),
+            model: field("model name"),
+            vendor: field("vendor_id"),
+            hypervisor: hypervisor(facts, &flags),
+            topology: online.iter().map(|cpu| (cpu, place(facts, cpu, &nodes))).collect(),
+            online,
+            flags,
+        }
+    }
+
+    /// Whether the CPUs have a feature, by its name in /proc/cpuinfo.
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.iter().any(|f| f == flag)
+    }
+
+    /// Whether any core runs more than one thread.
+    pub fn has_smt(&self) -> bool {
+        self.topology.values().any(|place| place.siblings.len() > 1)
+    }
+
+    /// Whether a hypervisor runs this host.
+    pub fn is_guest(&self) -> bool {
+        self.hypervisor.as_deref().is_some_and(|name| name != "none")
+    }
+
+    /// The nodes that hold these CPUs.
+    pub fn nodes_of(&self, cpus: &CpuSet) -> Vec<usize> {
+        let mut nodes: Vec<usize> = cpus
+            .iter()
+            .filter_map(|cpu| self.topology.get(&cpu)?.node)
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+}
+
+fn nodes(facts: &Facts) -> BTreeMap<usize, CpuSet> {
+    let host = facts.host();
+    let names = host.list("/sys/devices/system/node").unwrap_or_default();
+    let numbers = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok());
+    numbers
+        .filter_map(|node: usize| {
+            let path = format!("/sys/devices/system/node/node{node}/cpulist");
+            Some((node, host.cpu_list(&path).ok()?))
+        })
+        .collect()
+}
+
+fn place(facts: &Facts, cpu: usize, nodes: &BTreeMap<usize, CpuSet>) -> Place {
+    let host = facts.host();
+    let list = |path: String| host.cpu_list(&path).unwrap_or_default();
+    let topology = format!("{CPU}/cpu{cpu}/topology");
+    let siblings = match list(format!("{topology}/thread_siblings_list")) {
+        set if set.contains(cpu) => set,
+        _ => CpuSet::from_iter([cpu]),
+    };
+    Place {
+        package: host.number(&format!("{topology}/physical_package_id")).ok(),
+        node: nodes.iter().find(|(_, cpus)| cpus.contains(cpu)).map(|(node, _)| *node),
+        siblings,
+        llc: list(format!("{CPU}/cpu{cpu}/cache/index3/shared_cpu_list")),
+    }
+}
+
+/// The flag says whether there is one, CPUID leaf 0x40000000 which.
+fn hypervisor(facts: &Facts, flags: &[String]) -> Option<String> {
+    if flags.iter().all(String::is_empty) {
+        return None;
+    }
+    if !flags.iter().any(|f| f == "hypervisor") {
+        return Some("none".to_owned());
+    }
+    let Ok(leaf) = facts.host().cpuid(0x4000_0000, 0) else { return Some("unknown".to_owned()) };
+    let bytes: Vec<u8> =
+        [leaf.ebx, leaf.ecx, leaf.edx].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let name: String =
+        bytes.iter().map(|&b| char::from(b)).filter(char::is_ascii_graphic).collect();
+    Some(match name.as_str() {
+        "KVMKVMKVM" => "KVM".to_owned(),
+        "MicrosoftHv" => "Hyper-V".to_owned(),
+        "VMwareVMware" => "VMware".to_owned(),
+        "XenVMMXenVMM" => "Xen".to_owned(),
+        "TCGTCGTCGTCG" => "QEMU (emulation)".to_owned(),
+        "" => "unknown".to_owned(),
+        _ => name,
+    })
+}

@@ -1,0 +1,59 @@
+//! The kernel: its version, what it was built with, what its log says.
+
+use quietcore_measure::Reading;
+use quietcore_sys::host::{KernelLog, LogLine, reading};
+
+use crate::Facts;
+
+/// The running kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// As `6.1.0-50-amd64`.
+    pub release: String,
+    /// Memory in bytes; 0 where it could not be read.
+    pub memory_bytes: u64,
+    /// Timer interrupts per second, if the configuration could be read.
+    pub hz: Option<u64>,
+    /// The lines of the log that checks read.
+    pub log: Reading<KernelLog>,
+}
+
+impl Kernel {
+    pub(crate) fn read(facts: &Facts) -> Self {
+        let host = facts.host();
+        let memory = host.read("/proc/meminfo").unwrap_or_default();
+        let total = memory.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib: u64 = total
+            .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
+            .unwrap_or_default();
+        Self {
+            release: host.line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            memory_bytes: kib.saturating_mul(1024),
+            hz: host.config("HZ").ok().flatten().and_then(|hz| hz.parse().ok()),
+            log: reading(host.kernel_log()),
+        }
+    }
+
+    /// Version as (major, minor); (0, 0) where the release does not tell.
+    pub fn version(&self) -> (u32, u32) {
+        let mut parts = self.release.split(|c: char| !c.is_ascii_digit());
+        let mut next = || parts.next().and_then(|part| part.parse().ok()).unwrap_or(0);
+        (next(), next())
+    }
+
+    /// The first line of the log that holds this text.
+    ///
+    /// `Measured(None)` proves that there was none; a log that no longer reaches back to boot
+    /// proves nothing and gives `Failed`.
+    pub fn logged(&self, text: &str) -> Reading<Option<&LogLine>> {
+        self.log.as_ref().and_then(|log| {
+            match log.lines.iter().find(|line| line.text.contains(text)) {
+                None if log.wrapped => Reading::Failed(
+                    "the kernel log no longer reaches back to boot (log_buf_len=4M keeps more)"
+                        .to_owned(),
+                ),
+                found => Reading::Measured(found),
+            }
+        })
+    }
+}

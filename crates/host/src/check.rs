@@ -1,0 +1,48 @@
+//! What a check is.
+
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+
+use crate::{Scope, Verdict};
+
+/// One thing that is examined.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    /// Name for machines and waivers, as `irq.effective-affinity`; the part before the dot groups.
+    pub id: &'static str,
+    /// What it guards against.
+    pub cause: Cause,
+    /// What is examined, in one line.
+    pub about: &'static str,
+    /// Why it matters, what the verdict stands on, and where it can err: the text of the
+    /// reference page.
+    pub why: &'static str,
+    /// What a failure is expected to cost.
+    pub cost: Cost,
+    /// When it applies.
+    pub kind: Kind,
+    /// The verdict on a host.
+    pub judge: fn(&Facts, &Scope) -> Verdict,
+}
+
+/// What a failure is expected to cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Expected size of one disturbance in microseconds, the middle of the range in `text`.
+    pub us: f64,
+    /// How much and how often.
+    pub text: &'static str,
+    /// Where the figure comes from.
+    pub origin: &'static str,
+}
+
+/// When a check applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// At every audit, from what can be read at once.
+    Host,
+    /// From counters over time: `unknown` unless `--probe` was given.
+    Probe,
+    /// About the process named by `--pid`.
+    Process,
+}

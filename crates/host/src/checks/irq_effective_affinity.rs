@@ -1,0 +1,67 @@
+use quietcore_facts::Facts;
+use quietcore_facts::irqs::Irq;
+use quietcore_measure::Cause;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "irq.effective-affinity",
+    cause: Cause::Irq,
+    about: "No device interrupt is sent to a CPU meant for latency",
+    why: "isolcpus= keeps tasks away, not interrupts. What counts is where an interrupt is sent \
+          now (effective_affinity_list); smp_affinity only says where it may be. An interrupt \
+          whose queue the kernel manages (NVMe) cannot be moved by a write: it needs \
+          isolcpus=managed_irq. Whether one is managed is known only where debugfs tells.",
+    cost: Cost {
+        us: 30.0,
+        text: "10–50 µs per interrupt, and the caches it empties",
+        origin: "article on determinism, failure 1; article on isolation, the production story",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    if !scope.is_declared() {
+        return Verdict::no_intent();
+    }
+    let lines = &facts.irqs().lines;
+    if lines.is_empty() {
+        return Verdict::unknown("/proc/interrupts lists no device interrupt");
+    }
+    let on_latency = |irq: &&Irq| irq.targets().is_some_and(|set| set.intersects(&scope.cpus));
+    let touching: Vec<&Irq> = lines.iter().filter(on_latency).collect();
+    let unread = lines.iter().filter(|irq| irq.targets().is_none()).count();
+    if touching.is_empty() && unread > 0 {
+        return Verdict::unknown(format!("the affinity of {unread} interrupts could not be read"));
+    }
+    if touching.is_empty() {
+        return Verdict::pass(format!("none of {} interrupts is sent to CPUs {}", lines.len(), scope.cpus));
+    }
+    let names: Vec<String> = touching.iter().map(|irq| irq.label()).collect();
+    let verdict = Verdict::fail(format!(
+        "{} of {} interrupts are sent to CPUs {}: {}",
+        touching.len(),
+        lines.len(),
+        scope.cpus,
+        names.join(", ")
+    ));
+    let keep = scope.housekeeping(facts);
+    let verdict = touching.iter().fold(verdict, |verdict, irq| {
+        let targets = irq.targets().map(ToString::to_string).unwrap_or_default();
+        let managed = match irq.managed.value() {
+            Some(true) => " (managed: only isolcpus=managed_irq moves it)",
+            Some(false) => " (movable)",
+            None => "",
+        };
+        verdict.evidence(
+            format!("/proc/irq/{}/effective_affinity_list", irq.number),
+            format!("{targets} {}{managed}", irq.actions),
+        )
+    });
+    let numbers: Vec<String> = touching.iter().map(|irq| irq.number.to_string()).collect();
+    verdict.fix(format!(
+        "for irq in {}; do echo {keep} > /proc/irq/$irq/smp_affinity_list; done",
+        numbers.join(" ")
+    ))
+}

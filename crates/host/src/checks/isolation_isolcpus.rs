@@ -1,0 +1,47 @@
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "isolation.isolcpus",
+    cause: Cause::Scheduler,
+    about: "isolcpus= took effect",
+    why: "The kernel takes any list: isolcpus=99 on a machine of 4 CPUs is accepted and isolates \
+          nothing. What counts is /sys/devices/system/cpu/isolated, where the kernel says which \
+          CPUs it keeps out of the scheduler's domains.",
+    cost: Cost {
+        us: 200.0,
+        text: "50–500 µs whenever the scheduler places another task there, every 10–100 ms",
+        origin: "article on determinism, taxonomy",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
+    const SOURCE: &str = "/sys/devices/system/cpu/isolated";
+    let Some(asked) = &facts.boot().isolcpus else {
+        return Verdict::not_applicable("no isolcpus= on the boot line");
+    };
+    let token = format!("isolcpus={}", asked.request.text);
+    let wanted = match &asked.request.cpus {
+        Ok(cpus) => cpus,
+        Err(why) => {
+            return Verdict::fail(format!("{token} is not a CPU list: {why}"))
+                .evidence("/proc/cmdline", &token)
+                .fix("mend the list in /etc/default/grub, then update-grub and reboot");
+        }
+    };
+    let reading = &facts.cpus().isolated;
+    let Some(isolated) = reading.value() else { return Verdict::unread(reading) };
+    let missing = wanted.minus(isolated);
+    let verdict = match missing.is_empty() && !wanted.is_empty() {
+        true => Verdict::pass(format!("CPUs {isolated} are isolated, as {token} asks")),
+        false => Verdict::fail(format!("{token} did not isolate CPUs {missing}")),
+    };
+    verdict
+        .evidence("/proc/cmdline", &token)
+        .evidence(SOURCE, isolated)
+        .fix(format!("name CPUs that exist ({}) in isolcpus=, then update-grub and reboot", facts.cpus().possible))
+}

@@ -1,0 +1,58 @@
+//! Every check, one file each.
+//!
+//! To add one: write `checks/<group>_<name>.rs` with a `pub const CHECK: Check`, add its name to
+//! the list below, and add a host where it fails and one where it passes to
+//! `testdata/mutations/`. Tests fail when folder, list, reference pages and test hosts drift apart.
+
+use crate::Check;
+
+macro_rules! checks {
+    ($($name:ident,)*) => {
+        $(mod $name;)*
+
+        /// Every check.
+        pub const ALL: &[&Check] = &[$(&$name::CHECK,)*];
+
+        #[cfg(test)]
+        const NAMES: &[&str] = &[$(stringify!($name),)*];
+    };
+}
+
+checks! {
+    irq_default_affinity,
+    irq_effective_affinity,
+    isolation_isolcpus,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_in_the_list_under_the_name_of_its_id() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/checks");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .filter_map(|entry| {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                name.strip_suffix(".rs").filter(|stem| *stem != "mod").map(str::to_owned)
+            })
+            .collect();
+        files.sort();
+        let mut listed = NAMES.to_vec();
+        listed.sort_unstable();
+        assert_eq!(files, listed);
+        for (check, name) in ALL.iter().zip(NAMES) {
+            assert_eq!(check.id.replace(['.', '-'], "_"), *name);
+        }
+    }
+
+    #[test]
+    fn every_check_says_what_it_costs_and_how_that_is_known() {
+        for check in ALL {
+            assert!(check.cost.us > 0.0 && !check.cost.text.is_empty(), "{}", check.id);
+            assert!(!check.cost.origin.is_empty() && !check.about.is_empty(), "{}", check.id);
+            assert!(check.why.len() > 80, "{} explains too little", check.id);
+        }
+    }
+}

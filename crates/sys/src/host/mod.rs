@@ -1,0 +1,267 @@
+//! A machine that can be asked: this one, a tree of files, or a recording.
+//!
+//! Every question has a key, as `read /proc/cmdline` or `msr 0 0x34`. A live host answers it from
+//! the kernel; a recording looks the key up; recording a host is keeping the answers. So a
+//! snapshot holds exactly what was asked, failures included, and an offline audit cannot differ.
+
+mod ethtool;
+mod kernel;
+mod live;
+mod query;
+mod scrub;
+mod snapshot;
+mod tasks;
+mod units;
+mod writes;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use quietcore_measure::{CpuSet, Reading};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+pub use ethtool::{Coalesce, Ethtool, Rings};
+pub use kernel::{KernelLog, LogLine};
+pub use query::CpuidLeaf;
+pub use scrub::scrub;
+pub use snapshot::{Snapshot, SnapshotError};
+pub use tasks::Task;
+pub use units::Unit;
+pub use writes::{Answer, WriteError};
+
+/// A machine that can be asked.
+#[derive(Debug)]
+pub struct Host {
+    source: Source,
+    /// Which reading of a probe is asked for: 0 is the first.
+    moment: AtomicUsize,
+    recorder: Option<Mutex<Snapshot>>,
+    config: kernel::ConfigCache,
+}
+
+#[derive(Debug)]
+enum Source {
+    Live,
+    Tree(PathBuf),
+    Recorded(Box<Snapshot>),
+}
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// There is no such file, device or feature.
+    #[error("not there on this kernel")]
+    Missing,
+    /// The caller may not ask.
+    #[error("permission denied (run as root)")]
+    Denied,
+    /// The recording does not hold the answer.
+    #[error("not in the snapshot (record it again with this version)")]
+    NotRecorded,
+    /// Anything else, in the kernel's words.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A question without an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {trouble}")]
+pub struct HostError {
+    /// The file or query.
+    pub what: String,
+    /// Why it was not answered.
+    pub trouble: Trouble,
+}
+
+impl HostError {
+    /// As a reading without a value: what is not there is unsupported, the rest failed.
+    pub fn into_reading<T>(self) -> Reading<T> {
+        match self.trouble {
+            Trouble::Missing => Reading::Unsupported(self.to_string()),
+            _ => Reading::Failed(self.to_string()),
+        }
+    }
+}
+
+/// An answer as a reading: what is not there is unsupported, other failures failed.
+pub fn reading<T>(answer: Result<T, HostError>) -> Reading<T> {
+    answer.map_or_else(HostError::into_reading, Reading::Measured)
+}
+
+impl Host {
+    /// This machine.
+    pub fn live() -> Self {
+        Self::of(Source::Live)
+    }
+
+    /// A machine from `path`: a snapshot file, or a directory that holds its files (an unpacked
+    /// image, an archive of a support tool). A directory answers no queries besides its files.
+    pub fn from_path(path: &Path) -> Result<Self, SnapshotError> {
+        if path.is_dir() {
+            return Ok(Self::of(Source::Tree(path.to_owned())));
+        }
+        Snapshot::load(path).map(Self::recorded)
+    }
+
+    /// A recorded machine.
+    pub fn recorded(snapshot: Snapshot) -> Self {
+        Self::of(Source::Recorded(Box::new(snapshot)))
+    }
+
+    /// Keeps every answer from now on, scrubbed of addresses, names and serial numbers. The asker
+    /// is given the scrubbed answer, too, so that what is judged is what is kept.
+    #[must_use]
+    pub fn recording(mut self, name: &str) -> Self {
+        self.recorder = Some(Mutex::new(Snapshot::new(name)));
+        self
+    }
+
+    /// What was kept since [`Host::recording`].
+    pub fn into_snapshot(self) -> Option<Snapshot> {
+        let snapshot = self.recorder?.into_inner();
+        Some(snapshot.unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Whether the answers come from this machine, now.
+    pub fn is_live(&self) -> bool {
+        matches!(self.source, Source::Live)
+    }
+
+    /// The name of the recording, or `None` on this machine.
+    pub fn recording_name(&self) -> Option<String> {
+        match &self.source {
+            Source::Live => None,
+            Source::Tree(root) => Some(root.display().to_string()),
+            Source::Recorded(snapshot) => Some(snapshot.name.clone()),
+        }
+    }
+
+    /// Whether a second reading can be had: live always, recorded only if it was recorded.
+    pub fn has_second_moment(&self) -> bool {
+        match &self.source {
+            Source::Live => true,
+            Source::Tree(_) => false,
+            Source::Recorded(snapshot) => snapshot.moments.len() > 1,
+        }
+    }
+
+    /// Asks about the second reading of a probe.
+    pub fn at_second_moment<T>(&self, ask: impl FnOnce() -> T) -> T {
+        self.moment.store(1, Ordering::Relaxed);
+        let answer = ask();
+        self.moment.store(0, Ordering::Relaxed);
+        answer
+    }
+
+    /// The text of a file.
+    ///
+    /// # Errors
+    /// [`HostError`] with the path; bytes that are not UTF-8 are replaced, not refused.
+    pub fn read(&self, path: &str) -> Result<String, HostError> {
+        self.answer(format!("read {path}"), |root| live::read(root, path))
+    }
+
+    /// The text of a file without the white space around it.
+    pub fn line(&self, path: &str) -> Result<String, HostError> {
+        self.read(path).map(|text| text.trim().to_owned())
+    }
+
+    /// The number in a file: decimal, signed.
+    pub fn number(&self, path: &str) -> Result<i64, HostError> {
+        let text = self.line(path)?;
+        text.parse().map_err(|_| HostError {
+            what: path.to_owned(),
+            trouble: Trouble::Other(format!("expected a number, found `{}`", clip(&text))),
+        })
+    }
+
+    /// The CPUs in a file in the kernel's list format, as `0,2-5`.
+    pub fn cpu_list(&self, path: &str) -> Result<CpuSet, HostError> {
+        CpuSet::parse_list(&self.line(path)?).map_err(|e| HostError {
+            what: path.to_owned(),
+            trouble: Trouble::Other(e.to_string()),
+        })
+    }
+
+    /// The CPUs in a file in the kernel's mask format, as `ff,ffffffff`.
+    pub fn cpu_mask(&self, path: &str) -> Result<CpuSet, HostError> {
+        CpuSet::parse_mask(&self.line(path)?).map_err(|e| HostError {
+            what: path.to_owned(),
+            trouble: Trouble::Other(e.to_string()),
+        })
+    }
+
+    /// The names in a directory, sorted (numbers by value).
+    pub fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
+        self.answer(format!("list {path}"), |root| live::list(root, path))
+    }
+
+    /// Where a symbolic link points.
+    pub fn link(&self, path: &str) -> Result<String, HostError> {
+        self.answer(format!("link {path}"), |root| live::link(root, path))
+    }
+
+    /// Whether a path is there.
+    pub fn exists(&self, path: &str) -> bool {
+        self.answer(format!("exists {path}"), |root| live::exists(root, path)).unwrap_or(false)
+    }
+
+    /// The one way every question takes: look up, or ask the kernel; keep if recording.
+    fn answer<T: Serialize + DeserializeOwned>(
+        &self,
+        key: String,
+        ask: impl FnOnce(&Path) -> Result<T, Trouble>,
+    ) -> Result<T, HostError> {
+        let moment = self.moment.load(Ordering::Relaxed);
+        let failed = |trouble| {
+            let what = key.strip_prefix("read ").unwrap_or(&key).to_owned();
+            HostError { what, trouble }
+        };
+        let ask = || match &self.source {
+            Source::Live => ask(Path::new("/")),
+            Source::Tree(root) => ask(root),
+            Source::Recorded(snapshot) => snapshot.look_up(moment, &key),
+        };
+        let Some(recorder) = &self.recorder else { return ask().map_err(failed) };
+        let mut recorder = recorder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // A question asked twice gets the answer that was kept: judged and recorded are the same.
+        let kept = recorder.keep(moment, &key, || {
+            snapshot::encode(ask().and_then(|value| {
+                let mut value =
+                    serde_json::to_value(value).map_err(|e| Trouble::Other(e.to_string()))?;
+                scrub::scrub_value(&mut value);
+                Ok(value)
+            }))
+        });
+        snapshot::decode(&kept).map_err(failed)
+    }
+
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            moment: AtomicUsize::new(0),
+            recorder: None,
+            config: kernel::ConfigCache::default(),
+        }
+    }
+
+    /// Whether queries beyond files can be answered at all.
+    fn is_tree(&self) -> bool {
+        matches!(self.source, Source::Tree(_))
+    }
+}
+
+/// A text short enough for an error message.
+fn clip(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    match line.char_indices().nth(60) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+type Moment = BTreeMap<String, Value>;

@@ -1,0 +1,94 @@
+//! The state of systemd units.
+//!
+//! Asked through `systemctl show`, whose output is a stable interface: a D-Bus library would bring
+//! an async runtime into a tool that otherwise needs none, to read four properties.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Host, HostError, Trouble};
+
+/// A systemd unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unit {
+    /// `loaded`, `not-found`, `masked`.
+    pub load: String,
+    /// `active`, `inactive`, `failed`.
+    pub active: String,
+    /// `enabled`, `disabled`, `masked`, `static`, or empty.
+    pub file: String,
+}
+
+impl Unit {
+    /// Whether it runs now.
+    pub fn is_active(&self) -> bool {
+        self.active == "active" || self.active == "activating"
+    }
+
+    /// Whether it would run after a boot.
+    pub fn is_enabled(&self) -> bool {
+        self.file.starts_with("enabled")
+    }
+}
+
+impl Host {
+    /// The states of these units, in one question.
+    ///
+    /// # Errors
+    /// Missing on a host that systemd does not run.
+    pub fn units(&self, names: &[&str]) -> Result<BTreeMap<String, Unit>, HostError> {
+        let live = self.is_live();
+        self.answer(format!("units {}", names.join(" ")), |root| {
+            if !live {
+                return Err(Trouble::NotRecorded);
+            }
+            if !root.join("run/systemd/system").exists() {
+                return Err(Trouble::Missing);
+            }
+            let output = Command::new("systemctl")
+                .args(["show", "--property=Id,LoadState,ActiveState,UnitFileState", "--"])
+                .args(names)
+                .stdin(Stdio::null())
+                .output()?;
+            if !output.status.success() {
+                let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                return Err(Trouble::Other(format!("systemctl show: {words}")));
+            }
+            Ok(parse(names, &String::from_utf8_lossy(&output.stdout)))
+        })
+    }
+}
+
+/// One block per unit, in the order asked, with a blank line between. `Id` may differ from the
+/// name asked (an alias), so the order decides.
+fn parse(names: &[&str], text: &str) -> BTreeMap<String, Unit> {
+    let unit = |block: &str| {
+        let mut unit = Unit::default();
+        for (property, value) in block.lines().filter_map(|line| line.split_once('=')) {
+            match property {
+                "LoadState" => unit.load = value.to_owned(),
+                "ActiveState" => unit.active = value.to_owned(),
+                "UnitFileState" => unit.file = value.to_owned(),
+                _ => {}
+            }
+        }
+        unit
+    };
+    names.iter().map(|&name| name.to_owned()).zip(text.trim().split("\n\n").map(unit)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_matched_to_the_names_asked() {
+        let text = "Id=irqbalance.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n\nId=tuned.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\n";
+        let units = parse(&["irqbalance.service", "tuned.service"], text);
+        assert!(units["irqbalance.service"].is_active() && units["irqbalance.service"].is_enabled());
+        assert_eq!(units["tuned.service"].load, "not-found");
+        assert!(!units["tuned.service"].is_active());
+    }
+}
