@@ -85,8 +85,7 @@ impl CpuTimes {
         let line = |line: &str| {
             let (name, rest) = line.split_once(' ')?;
             let cpu = name.strip_prefix("cpu")?.parse().ok()?;
-            let t: Vec<u64> =
-                rest.split_whitespace().map_while(|word| word.parse().ok()).collect();
+            let t: Vec<u64> = rest.split_whitespace().map_while(|word| word.parse().ok()).collect();
             let [user, nice, system, idle, iowait, irq, softirq, steal] = *t.first_chunk()?;
             Some(Self {
                 cpu,

@@ -33,9 +33,7 @@ impl Scope {
         }
         let has = facts.cpus();
         let isolated = [&has.isolated, &has.nohz_full].into_iter().filter_map(|r| r.value());
-        let cpus = isolated
-            .fold(facts.boot().intended(), |all, set| all.or(set))
-            .and(&has.online);
+        let cpus = isolated.fold(facts.boot().intended(), |all, set| all.or(set)).and(&has.online);
         let intent = match cpus.is_empty() && !facts.boot().has_intent() {
             true => Intent::None,
             false => Intent::Boot,

@@ -86,7 +86,8 @@ impl Waivers {
     /// Marks the failures and warnings that are accepted on this day.
     pub(crate) fn apply(&self, findings: &mut [Finding], today: u64) {
         for finding in findings {
-            let valid = |e: &&Entry| e.id == finding.id && day(&e.expires).is_some_and(|d| d >= today);
+            let valid =
+                |e: &&Entry| e.id == finding.id && day(&e.expires).is_some_and(|d| d >= today);
             let Some(entry) = self.0.iter().find(valid) else { continue };
             if matches!(finding.status, Status::Fail | Status::Warn) {
                 finding.status = Status::Waived;
@@ -128,7 +129,9 @@ mod tests {
         {
             assert_eq!(day(text), Some(days), "{text}");
         }
-        for text in ["", "2026-13-01", "2026-02-29", "2026-1-1", "2026-01-01-01", "1969-12-31", "tomorrow"] {
+        for text in
+            ["", "2026-13-01", "2026-02-29", "2026-1-1", "2026-01-01-01", "1969-12-31", "tomorrow"]
+        {
             assert_eq!(day(text), None, "{text}");
         }
     }
@@ -136,7 +139,10 @@ mod tests {
     #[test]
     fn a_file_is_refused_with_the_reason() {
         for (text, why) in [
-            ("[[waiver]]\nid = \"no.such\"\nreason = \"x\"\nexpires = \"2027-01-01\"", "no such check"),
+            (
+                "[[waiver]]\nid = \"no.such\"\nreason = \"x\"\nexpires = \"2027-01-01\"",
+                "no such check",
+            ),
             ("[[waivers]]", "unknown field"),
             ("x", "expected"),
         ] {
@@ -145,7 +151,9 @@ mod tests {
         }
         let id = checks::ALL[0].id;
         let with = |reason: &str, day: &str| {
-            Waivers::parse(&format!("[[waiver]]\nid = \"{id}\"\nreason = \"{reason}\"\nexpires = \"{day}\""))
+            Waivers::parse(&format!(
+                "[[waiver]]\nid = \"{id}\"\nreason = \"{reason}\"\nexpires = \"{day}\""
+            ))
         };
         assert!(with("known", "2027-01-01").is_ok());
         assert!(with(" ", "2027-01-01").unwrap_err().contains("needs a reason"));

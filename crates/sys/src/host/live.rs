@@ -16,9 +16,10 @@ impl From<io::Error> for Trouble {
         // EOPNOTSUPP: the driver does not offer it. They all mean the same as no file at all.
         match (error.kind(), error.raw_os_error()) {
             (io::ErrorKind::NotFound, _)
-            | (_, Some(libc::ENODEV | libc::ENXIO | libc::ESRCH | libc::EOPNOTSUPP | libc::ENOTDIR)) => {
-                Self::Missing
-            }
+            | (
+                _,
+                Some(libc::ENODEV | libc::ENXIO | libc::ESRCH | libc::EOPNOTSUPP | libc::ENOTDIR),
+            ) => Self::Missing,
             (io::ErrorKind::PermissionDenied, _) => Self::Denied,
             _ => Self::Other(error.to_string()),
         }

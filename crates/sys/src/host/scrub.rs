@@ -37,7 +37,8 @@ pub(super) fn scrub_value(value: &mut Value) {
 }
 
 fn scrub_word(word: &str) -> String {
-    let zeros = || word.chars().map(|c| if matches!(c, ':' | '.' | '-') { c } else { '0' }).collect();
+    let zeros =
+        || word.chars().map(|c| if matches!(c, ':' | '.' | '-') { c } else { '0' }).collect();
     match is_mac(word) || is_ipv4(word) || is_ipv6(word) || is_uuid(word) {
         true => zeros(),
         false => word.to_owned(),
@@ -49,7 +50,9 @@ fn hex(part: &str) -> bool {
 }
 
 fn is_mac(word: &str) -> bool {
-    word.len() == 17 && word.split(':').count() == 6 && word.split(':').all(|p| p.len() == 2 && hex(p))
+    word.len() == 17
+        && word.split(':').count() == 6
+        && word.split(':').all(|p| p.len() == 2 && hex(p))
 }
 
 fn is_ipv4(word: &str) -> bool {
@@ -76,11 +79,17 @@ mod tests {
     #[test]
     fn addresses_and_serial_numbers_go_and_the_rest_stays() {
         for (text, clean) in [
-            ("root=UUID=2d1c0b4e-1111-4aaa-8bbb-0123456789ab ro", "root=UUID=00000000-0000-0000-0000-000000000000 ro"),
+            (
+                "root=UUID=2d1c0b4e-1111-4aaa-8bbb-0123456789ab ro",
+                "root=UUID=00000000-0000-0000-0000-000000000000 ro",
+            ),
             ("link 52:54:00:12:34:56 up", "link 00:00:00:00:00:00 up"),
             ("ip=10.1.2.3::10.1.2.1", "ip=00.0.0.0::00.0.0.0"),
             ("fe80::5054:ff:fe12:3456", "0000::0000:00:0000:0000"),
-            ("6.1.0-50-amd64 isolcpus=2,3 0000:00:1f.2 10:20:30", "6.1.0-50-amd64 isolcpus=2,3 0000:00:1f.2 10:20:30"),
+            (
+                "6.1.0-50-amd64 isolcpus=2,3 0000:00:1f.2 10:20:30",
+                "6.1.0-50-amd64 isolcpus=2,3 0000:00:1f.2 10:20:30",
+            ),
             (" 24:  1  0  IO-APIC 5-edge", " 24:  1  0  IO-APIC 5-edge"),
             ("", ""),
             ("größe\n127.0.0.1", "größe\n127.0.0.1"),

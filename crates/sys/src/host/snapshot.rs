@@ -71,8 +71,7 @@ impl Snapshot {
     pub fn load(path: &Path) -> Result<Self, SnapshotError> {
         let text = fs::read_to_string(path)
             .map_err(|source| SnapshotError::Io { path: path.to_owned(), source })?;
-        Self::parse(&text)
-            .map_err(|why| SnapshotError::Format { path: path.to_owned(), why })
+        Self::parse(&text).map_err(|why| SnapshotError::Format { path: path.to_owned(), why })
     }
 
     /// Reads a snapshot from its text; the error says what was expected.
@@ -147,12 +146,7 @@ impl Snapshot {
     }
 
     /// The answer kept under `key` in this reading, asked for if there is none yet.
-    pub(super) fn keep(
-        &mut self,
-        moment: usize,
-        key: &str,
-        ask: impl FnOnce() -> Value,
-    ) -> Value {
+    pub(super) fn keep(&mut self, moment: usize, key: &str, ask: impl FnOnce() -> Value) -> Value {
         while self.moments.len() <= moment {
             self.moments.push(Moment::new());
         }
@@ -250,7 +244,14 @@ mod tests {
 
     #[test]
     fn what_is_not_a_snapshot_is_refused_by_name() {
-        for text in ["", "{", "[]", "{\"quietcore_snapshot\": 1}", "{\"quietcore_snapshot\":9,\"name\":\"\",\"moments\":[{}]}", "{\"quietcore_snapshot\":1,\"name\":\"\",\"moments\":[]}"] {
+        for text in [
+            "",
+            "{",
+            "[]",
+            "{\"quietcore_snapshot\": 1}",
+            "{\"quietcore_snapshot\":9,\"name\":\"\",\"moments\":[{}]}",
+            "{\"quietcore_snapshot\":1,\"name\":\"\",\"moments\":[]}",
+        ] {
             assert!(Snapshot::parse(text).is_err(), "{text}");
         }
         let error = Host::from_path(Path::new("/dev/null")).unwrap_err().to_string();
@@ -259,8 +260,14 @@ mod tests {
 
     #[test]
     fn garbage_in_an_entry_is_an_error_not_a_panic() {
-        let host = Host::recorded(snapshot(json!([{"read /a": [1, 2], "list /b": "x", "link /c": {"k": 1}}])));
-        for error in [host.read("/a").unwrap_err(), host.list("/b").unwrap_err(), host.link("/c").unwrap_err()] {
+        let host = Host::recorded(snapshot(
+            json!([{"read /a": [1, 2], "list /b": "x", "link /c": {"k": 1}}]),
+        ));
+        for error in [
+            host.read("/a").unwrap_err(),
+            host.list("/b").unwrap_err(),
+            host.link("/c").unwrap_err(),
+        ] {
             assert!(error.to_string().contains("garbage in the snapshot"), "{error}");
         }
     }

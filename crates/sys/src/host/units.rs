@@ -87,7 +87,9 @@ mod tests {
     fn blocks_are_matched_to_the_names_asked() {
         let text = "Id=irqbalance.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n\nId=tuned.service\nLoadState=not-found\nActiveState=inactive\nUnitFileState=\n";
         let units = parse(&["irqbalance.service", "tuned.service"], text);
-        assert!(units["irqbalance.service"].is_active() && units["irqbalance.service"].is_enabled());
+        assert!(
+            units["irqbalance.service"].is_active() && units["irqbalance.service"].is_enabled()
+        );
         assert_eq!(units["tuned.service"].load, "not-found");
         assert!(!units["tuned.service"].is_active());
     }

@@ -120,7 +120,11 @@ mod tests {
             ("/thp", "always [madvise] never\n", None),
             ("/governor", "powersave\n", Some(Rule::OneOf("/governors".into()))),
             ("/governors", "performance powersave\n", Some(Rule::ReadOnly)),
-            ("/freq", "800000\n", Some(Rule::Number { min: 800_000, max: 3_400_000, step: 100_000 })),
+            (
+                "/freq",
+                "800000\n",
+                Some(Rule::Number { min: 800_000, max: 3_400_000, step: 100_000 }),
+            ),
             ("/irq", "f\n", Some(Rule::Mask)),
             ("/managed", "8\n", Some(Rule::Busy)),
             ("/plain", "1\n", None),

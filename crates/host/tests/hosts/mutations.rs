@@ -1,0 +1,123 @@
+//! Hosts that were changed: each names the findings that must change with it, and no other may.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use quietcore_measure::{Finding, Status};
+use quietcore_sys::host::Snapshot;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{judge, snapshot, statuses, testdata};
+
+/// `testdata/mutations/<name>.json`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mutation {
+    #[serde(skip)]
+    name: String,
+    /// What is wrong with the host.
+    #[allow(dead_code, reason = "for people who read the file")]
+    about: String,
+    /// The host it is made from.
+    base: String,
+    /// `--cpus` for both.
+    cpus: Option<String>,
+    /// `--pid` for both.
+    pid: Option<u32>,
+    /// Answers put in place of the recorded ones, by key (`read /proc/cmdline`); `null` removes a
+    /// file.
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
+    /// Texts replaced within recorded answers: each must be found.
+    #[serde(default)]
+    replace: BTreeMap<String, Vec<[String; 2]>>,
+    /// Answers of the second reading of a probe.
+    #[serde(default)]
+    later: BTreeMap<String, Value>,
+    /// Every finding whose status differs from the base, with its new status.
+    expect: BTreeMap<String, Status>,
+}
+
+pub fn all() -> Vec<Mutation> {
+    let mut files: Vec<_> =
+        fs::read_dir(testdata().join("mutations")).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    files
+        .iter()
+        .map(|path| {
+            let text = fs::read_to_string(path).unwrap();
+            let mut mutation: Mutation = serde_json::from_str(&text)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            mutation.name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            mutation
+        })
+        .collect()
+}
+
+impl Mutation {
+    pub fn judged(&self) -> Vec<Finding> {
+        judge(self.applied(), self.cpus.as_deref(), self.pid)
+    }
+
+    pub fn judged_base(&self) -> Vec<Finding> {
+        judge(snapshot(&self.base), self.cpus.as_deref(), self.pid)
+    }
+
+    fn applied(&self) -> Snapshot {
+        let mut host = snapshot(&self.base);
+        for (key, answer) in &self.set {
+            host.set(key, answer.clone());
+        }
+        for (key, edits) in &self.replace {
+            let name = &self.name;
+            let recorded = host.moments[0].get(key);
+            let mut text = recorded.unwrap_or_else(|| panic!("{name}: no {key}")).to_string();
+            for [from, to] in edits {
+                let quote = |s: &str| {
+                    let json = Value::String(s.to_owned()).to_string();
+                    json[1..json.len() - 1].to_owned()
+                };
+                assert!(text.contains(&quote(from)), "{name}: `{from}` is not in {key}: {text}");
+                text = text.replace(&quote(from), &quote(to));
+            }
+            host.set(key, serde_json::from_str(&text).unwrap());
+        }
+        if !self.later.is_empty() {
+            host.moments.truncate(1);
+            host.moments.push(self.later.clone().into_iter().collect());
+        }
+        host
+    }
+}
+
+#[test]
+fn every_changed_host_changes_exactly_the_findings_it_names() {
+    let mut wrong = Vec::new();
+    for mutation in all() {
+        let before = statuses(&mutation.judged_base());
+        let findings = mutation.judged();
+        let after = statuses(&findings);
+        let changed: BTreeMap<String, Status> =
+            after.into_iter().filter(|(id, status)| before.get(id) != Some(status)).collect();
+        if changed != mutation.expect {
+            let titles: Vec<String> = findings
+                .iter()
+                .filter(|f| changed.contains_key(&f.id) || mutation.expect.contains_key(&f.id))
+                .map(|f| format!("{} {}: {}", f.status, f.id, f.title))
+                .collect();
+            wrong.push(format!(
+                "{}: expected {:?}, got {titles:#?}",
+                mutation.name, mutation.expect
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn there_are_at_least_forty_bad_hosts() {
+    let bad = |m: &Mutation| m.expect.values().any(|s| matches!(s, Status::Fail | Status::Warn));
+    let count = all().iter().filter(|m| bad(m)).count();
+    assert!(count >= 40, "only {count}");
+}
