@@ -94,13 +94,25 @@ impl Evidence {
     }
 }
 
-/// The findings of a run: (id, status, title).
-pub fn findings(run: &Value) -> Vec<(String, String, String)> {
+/// One finding of an audit.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub id: String,
+    pub status: String,
+    pub title: String,
+}
+
+/// The findings of a run.
+pub fn findings(run: &Value) -> Vec<Finding> {
     let text = |v: &Value, key: &str| v[key].as_str().unwrap_or_default().to_string();
     let mut all = Vec::new();
     for section in run["sections"].as_array().into_iter().flatten() {
         for finding in section["findings"].as_array().into_iter().flatten() {
-            all.push((text(finding, "id"), text(finding, "status"), text(finding, "title")));
+            all.push(Finding {
+                id: text(finding, "id"),
+                status: text(finding, "status"),
+                title: text(finding, "title"),
+            });
         }
     }
     all
@@ -142,8 +154,8 @@ mod tests {
         ]});
         let found = findings(&run);
         assert_eq!(found.len(), 2);
-        assert_eq!(found[0], ("a.b".into(), "pass".into(), "fine".into()));
-        assert_eq!(found[1].1, "fail");
+        assert_eq!((found[0].id.as_str(), found[0].title.as_str()), ("a.b", "fine"));
+        assert_eq!(found[1].status, "fail");
         assert!(findings(&serde_json::json!({})).is_empty());
     }
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 mod evidence;
 mod guest;
@@ -169,7 +170,7 @@ fn run(
                     begin.elapsed().as_secs(),
                     outcome.boot.as_secs()
                 );
-                conclude(s, outcome, options, record, &dirs, tally)?;
+                conclude(s, outcome, &quietcore, options, record, &dirs, tally)?;
             }
             Err(e) => tally.broken_lab(&format!("{e:#}")),
         }
@@ -195,6 +196,7 @@ fn boot(
 fn conclude(
     s: &Scenario,
     outcome: guest::Outcome,
+    quietcore: &Path,
     options: &Options,
     record: bool,
     dirs: &Dirs,
@@ -210,7 +212,7 @@ fn conclude(
         eprint!("{}{}", evidence.out(scenario::TRIAL), evidence.err(scenario::TRIAL));
     }
     if evidence.finished {
-        scenario::judge(s, &evidence, tally);
+        scenario::judge(s, &evidence, quietcore, tally);
     } else {
         // It came up, so the lab works; what ran in it brought the machine down or hung it.
         tally.check(false, "the guest ran all its steps", || {
@@ -221,7 +223,7 @@ fn conclude(
     if clean && record {
         store_recording(s, dirs, &evidence)?;
     }
-    if !clean {
+    if !evidence.finished {
         eprintln!("lab: last console lines of {}:\n{}", s.name, guest::console_tail(&dir));
     }
     if clean && !options.keep_console {
@@ -233,14 +235,16 @@ fn conclude(
 }
 
 fn store_recording(s: &Scenario, dirs: &Dirs, evidence: &Evidence) -> Result<()> {
-    let Some(recording) = evidence.file("host.json") else {
-        bail!("{} shipped no host.json", s.name);
-    };
+    let recording = evidence.file(scenario::RECORDING).unwrap_or_default();
+    let mut recording: Value = serde_json::from_slice(recording)
+        .with_context(|| format!("the recording of {} is no JSON", s.name))?;
+    recording["about"] = format!("a QEMU guest of `cargo xtask lab`: {}", s.about).into();
     let folder = dirs.root.join("testdata/hosts").join(s.name);
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let file = folder.join("host.json");
-    std::fs::write(&file, recording).with_context(|| format!("writing {}", file.display()))?;
-    eprintln!("lab: wrote testdata/hosts/{}/host.json", s.name);
+    let file = folder.join(scenario::RECORDING);
+    let text = serde_json::to_string_pretty(&recording).context("writing JSON")? + "\n";
+    std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+    eprintln!("lab: wrote testdata/hosts/{}/{}", s.name, scenario::RECORDING);
     Ok(())
 }
 

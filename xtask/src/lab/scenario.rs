@@ -3,10 +3,13 @@
 //! A new scenario is one file in `scenarios/` and one line in [`ALL`].
 
 use std::borrow::Cow;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
+use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::evidence::{Evidence, findings};
+use super::evidence::{Evidence, Finding, findings};
 use super::scenarios::{cstates, isolated, numa, smi, typo};
 use super::tally::Tally;
 
@@ -62,18 +65,26 @@ impl Step {
     }
 }
 
+/// The file in which every scenario ships what was recorded of it.
+pub const RECORDING: &str = "host.json";
+
 /// The step that `--try` adds.
 pub const TRIAL: &str = "try";
 
 /// All steps of a scenario. Looking and recording come first, before anything is changed.
 pub fn steps(s: &Scenario, trial: Option<&str>) -> Vec<Step> {
     let audit = format!("quietcore audit --format json {}", s.audit);
-    let record = "quietcore audit --record /tmp/host.json >/dev/null\n\
-                  code=$?; cp /tmp/host.json /lab/ship/ && exit $code\n";
+    // A recording is called after its file.
+    let record = format!(
+        "quietcore audit --format json {} --record /tmp/{name}.json\n\
+         code=$?; cp /tmp/{name}.json /lab/ship/{RECORDING} && exit $code\n",
+        s.audit,
+        name = s.name
+    );
     let mut all = vec![
         Step::new("look", 30, s.look),
         Step { name: "audit", seconds: 60, run: Cow::Owned(audit) },
-        Step::new("record", 60, record),
+        Step { name: "record", seconds: 60, run: Cow::Owned(record) },
     ];
     all.extend_from_slice(s.steps);
     if let Some(script) = trial {
@@ -82,46 +93,72 @@ pub fn steps(s: &Scenario, trial: Option<&str>) -> Vec<Step> {
     all
 }
 
-/// Judges a guest that ran to its end.
-pub fn judge(s: &Scenario, e: &Evidence, tally: &mut Tally) {
+/// Judges a guest that ran to its end. `quietcore` is the program that ran in it.
+pub fn judge(s: &Scenario, e: &Evidence, quietcore: &Path, tally: &mut Tally) {
     let before = tally.broken();
     (s.premises)(e, tally);
     if tally.broken() > before {
         // In another machine than intended every verdict below would be about something else.
         return;
     }
-    judge_audit(s, e, tally);
-    judge_recording(e, tally);
-    (s.judge)(e, tally);
-}
-
-fn judge_audit(s: &Scenario, e: &Evidence, tally: &mut Tally) {
     // 1 says that there are findings, which is no failure of the audit.
     let run = e.json("audit");
     let done = matches!(e.code("audit"), 0 | 1) && run.is_some();
     tally.check(done, "audit prints a run as JSON", || e.ending("audit"));
-    let found = findings(&run.unwrap_or(Value::Null));
-    for (id, expected) in s.expect {
-        let all: Vec<_> = found.iter().filter(|f| f.0 == *id).collect();
-        let holds = !all.is_empty() && all.iter().all(|f| f.1 == *expected);
-        tally.check(holds, &format!("audit: {id} is {expected}"), || match all.first() {
-            Some((_, status, title)) => format!("it is {status}: {title}"),
-            None => "no finding has that id".to_string(),
+    tally.findings("audit", &run.unwrap_or(Value::Null), s.expect);
+    judge_recording(s, e, quietcore, tally);
+    (s.judge)(e, tally);
+}
+
+/// A recording must lead to the same findings on another machine: this one.
+fn judge_recording(s: &Scenario, e: &Evidence, quietcore: &Path, tally: &mut Tally) {
+    let live = e.json("record");
+    let recording = e.file(RECORDING);
+    let done = matches!(e.code("record"), 0 | 1) && live.is_some() && recording.is_some();
+    tally.check(done, "audit --record writes a recording", || e.ending("record"));
+    if let (Some(live), Some(recording)) = (live, recording) {
+        let offline = audit_offline(s, recording, quietcore);
+        let live = findings(&live);
+        let same = offline.as_ref().is_ok_and(|run| findings(run) == live);
+        tally.check(same, "the recording leads to the same findings here", || match &offline {
+            Err(e) => format!("{e:#}"),
+            Ok(run) => difference(&live, &findings(run)),
         });
     }
 }
 
-fn judge_recording(e: &Evidence, tally: &mut Tally) {
-    let recording = e.file("host.json").unwrap_or_default();
-    let is_json = serde_json::from_slice::<Value>(recording).is_ok_and(|v| v.is_object());
-    let done = matches!(e.code("record"), 0 | 1) && is_json;
-    tally.check(done, "audit --record writes the host as JSON", || e.ending("record"));
+fn audit_offline(s: &Scenario, recording: &[u8], quietcore: &Path) -> Result<Value> {
+    let file = std::env::temp_dir().join(format!("quietcore-lab-{}.json", std::process::id()));
+    std::fs::write(&file, recording).with_context(|| format!("writing {}", file.display()))?;
+    let out = Command::new(quietcore)
+        .args(["audit", "--format", "json", "--root"])
+        .arg(&file)
+        .args(s.audit.split_whitespace())
+        .stdin(Stdio::null())
+        .output();
+    // Left behind it would only be litter; the result matters more.
+    let _ = std::fs::remove_file(&file);
+    let out = out.with_context(|| format!("cannot run {}", quietcore.display()))?;
+    serde_json::from_slice(&out.stdout)
+        .with_context(|| String::from_utf8_lossy(&out.stderr).into_owned())
+}
+
+/// What only one of two audits found.
+fn difference(live: &[Finding], offline: &[Finding]) -> String {
+    let only = |name: &str, these: &[Finding], those: &[Finding]| {
+        let mut text = String::new();
+        for f in these.iter().filter(|f| !those.contains(f)) {
+            text.push_str(&format!("\n        {name}: {} {}: {}", f.id, f.status, f.title));
+        }
+        text
+    };
+    let text = only("in the guest", live, offline) + &only("here", offline, live);
+    if text.is_empty() { "only their order differs".to_string() } else { text }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
 
     use super::*;
 

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
+use super::evidence::findings;
+
 /// Counts what held and what did not, and prints each as it is decided.
 #[derive(Default)]
 pub struct Tally {
@@ -24,6 +28,23 @@ impl Tally {
         } else {
             self.failed += 1;
             println!("FAILED  {:<9} {what}: {}", self.scenario, found());
+        }
+    }
+
+    /// The statuses that a run's findings must have: (check, status).
+    pub fn findings(&mut self, name: &str, run: &Value, expect: &[(&str, &str)]) {
+        let found = findings(run);
+        for (id, expected) in expect {
+            let all: Vec<_> = found.iter().filter(|f| f.id == *id).collect();
+            let odd = all.iter().find(|f| f.status != *expected);
+            self.check(
+                !all.is_empty() && odd.is_none(),
+                &format!("{name}: {id} is {expected}"),
+                || match odd {
+                    Some(f) => format!("it is {}: {}", f.status, f.title),
+                    None => "no finding has that id".to_string(),
+                },
+            );
         }
     }
 
@@ -65,7 +86,23 @@ impl fmt::Display for Tally {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn findings_must_be_there_and_all_have_the_status() {
+        let run = json!({"sections": [{"findings": [
+            {"id": "a", "status": "pass", "title": ""},
+            {"id": "b", "status": "pass", "title": ""},
+            {"id": "b", "status": "fail", "title": "bad"},
+        ]}]});
+        let mut t = Tally::default();
+        t.findings("audit", &run, &[("a", "pass")]);
+        assert_eq!((t.passed, t.failed), (1, 0));
+        t.findings("audit", &run, &[("a", "fail"), ("b", "pass"), ("c", "pass")]);
+        assert_eq!((t.passed, t.failed), (1, 3));
+    }
 
     #[test]
     fn a_broken_lab_is_not_counted_as_a_failure() {

@@ -19,7 +19,7 @@ pub const SCENARIO: Scenario = Scenario {
     modules: &[],
     look: LOOK,
     premises,
-    audit: "--cpus 2-3",
+    audit: "",
     expect: EXPECT,
     steps: &[],
     judge: |_, _| (),
