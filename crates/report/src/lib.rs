@@ -3,9 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod csv;
+mod curve;
 mod html;
 mod json;
 mod text;
+mod words;
 
 use std::fmt;
 use std::str::FromStr;
