@@ -1,5 +1,6 @@
 //! The subcommands, one file each: arguments, and a `run` that glues libraries together.
 
 pub mod audit;
+pub mod completions;
 pub mod report;
 pub mod schema;

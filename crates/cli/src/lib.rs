@@ -1,0 +1,42 @@
+//! The `quietcore` command. A library only so that its manual can be generated from it.
+//!
+//! A table of contents: every subcommand is one file of `commands/`.
+#![forbid(unsafe_code)]
+
+mod commands;
+
+use clap::{Parser, Subcommand};
+use quietcore_console::Exit;
+
+use commands::{audit, completions, report, schema};
+
+/// Find what stands in a Linux host's latency tail.
+///
+/// Exit codes: 0 clean, 1 findings or a crossed threshold, 2 wrong usage or a failed operation,
+/// 3 not possible on this host.
+#[derive(Debug, Parser)]
+#[command(name = "quietcore", version, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Audit(audit::Audit),
+    Report(report::Report),
+    Schema(schema::Schema),
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// Runs what was asked for.
+    pub fn run(self) -> anyhow::Result<Exit> {
+        match self.command {
+            Command::Audit(command) => command.run(),
+            Command::Report(command) => command.run(),
+            Command::Schema(command) => command.run(),
+            Command::Completions(command) => command.run(),
+        }
+    }
+}

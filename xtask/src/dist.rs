@@ -1,0 +1,134 @@
+//! A tarball for hosts that have no compiler and no internet: one static binary and its papers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+/// Naming the target keeps the flags below away from build scripts and procedural macros, which
+/// cannot be linked statically.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// What `cargo xtask dist` is told.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Then run the binary in a bare Debian 11 (root; debootstrap builds it below the target
+    /// folder, once)
+    #[arg(long)]
+    verify: bool,
+}
+
+pub fn main(args: &Args) -> ExitCode {
+    let done = pack().and_then(|tarball| match args.verify {
+        true => verify(&tarball),
+        false => Ok(()),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dist: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn pack() -> Result<PathBuf> {
+    let target = target_folder();
+    run(cargo()
+        .args(["build", "--release", "--target", TARGET, "--package", "quietcore-cli"])
+        .env("RUSTFLAGS", "-Ctarget-feature=+crt-static"))?;
+    let name = format!("quietcore-{}-x86_64-linux", env!("CARGO_PKG_VERSION"));
+    let folder = target.join("dist").join(&name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    }
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let binary = folder.join("quietcore");
+    copy(&target.join(TARGET).join("release/quietcore"), &binary)?;
+    for paper in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        copy(&workspace().join(paper), &folder.join(paper))?;
+    }
+    run(cargo()
+        .args(["run", "--quiet", "--package", "quietcore-cli", "--example", "manual", "--"])
+        .arg(&folder))?;
+    let tarball = target.join("dist").join(format!("{name}.tar.gz"));
+    run(Command::new("tar")
+        .args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "-czf"])
+        .arg(&tarball)
+        .arg("-C")
+        .arg(target.join("dist"))
+        .arg(&name))?;
+    let bytes = fs::metadata(&tarball).with_context(|| tarball.display().to_string())?.len();
+    println!("{} ({:.1} MB)", tarball.display(), bytes as f64 / 1e6);
+    Ok(tarball)
+}
+
+/// Unpacks the tarball in a Debian 11 that has nothing installed and runs what a user would.
+fn verify(tarball: &Path) -> Result<()> {
+    let root = target_folder().join("dist/debian-11");
+    if !root.join("bin/sh").exists() {
+        let mirror = mirror().context("no Debian mirror among this host's apt sources")?;
+        let partial = root.with_extension("partial");
+        let _ = fs::remove_dir_all(&partial);
+        run(Command::new("debootstrap")
+            .args(["--variant=minbase", "--no-check-gpg", "bullseye"])
+            .arg(&partial)
+            .arg(mirror))?;
+        fs::rename(&partial, &root).with_context(|| root.display().to_string())?;
+    }
+    run(Command::new("tar")
+        .arg("-xzf")
+        .arg(tarball)
+        .arg("-C")
+        .arg(root.join("opt"))
+        .arg("--strip-components=1"))?;
+    for args in [&["--version"][..], &["audit", "--quiet"], &["schema", "run"]] {
+        let output = Command::new("chroot").arg(&root).arg("/opt/quietcore").args(args).output()?;
+        // 1 is findings: a chroot without /proc leaves much unknown, but the program runs.
+        if !matches!(output.status.code(), Some(0 | 1)) {
+            bail!("quietcore {} in Debian 11: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+        }
+        let first = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned();
+        println!("in a bare Debian 11: quietcore {}: {first}", args.join(" "));
+    }
+    Ok(())
+}
+
+/// The address this host installs from, so that none stands in a file.
+fn mirror() -> Option<String> {
+    let folder = Path::new("/etc/apt");
+    let parts = fs::read_dir(folder.join("sources.list.d")).into_iter().flatten().flatten();
+    let files = parts.map(|entry| entry.path()).chain([folder.join("sources.list")]);
+    let texts: Vec<String> = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
+    let words = texts.iter().flat_map(|text| text.lines()).filter(|line| !line.starts_with('#'));
+    let mut urls = words.flat_map(str::split_whitespace).filter(|word| word.starts_with("http"));
+    urls.find(|url| !url.contains("security")).map(str::to_owned)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).with_context(|| format!("{} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(workspace());
+    cargo
+}
+
+fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{:?}", command.get_program()))?;
+    match status.success() {
+        true => Ok(()),
+        false => bail!("{command:?}: {status}"),
+    }
+}
