@@ -55,3 +55,65 @@ impl Distribution {
         fits.then_some(hist).ok_or_else(|| HdrError::Contradiction(self.name.clone()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HistConfig;
+
+    fn of(count: u64) -> Distribution {
+        let mut hist = Hist::new(HistConfig::default());
+        (1..=count).for_each(|value| hist.record(value * 1_000 + 7));
+        Distribution::of("jitter_gap", "ns", &[("cpu", "2")], &hist)
+    }
+
+    #[test]
+    fn percentiles_that_are_proven_have_bounds_and_the_others_a_number() {
+        let record = of(2_995);
+        assert_eq!(record.labels["cpu"], "2");
+        assert_eq!((record.count, record.min, record.max), (2_995, Some(1_007), Some(2_995_007)));
+        assert!(record.p99_9.is_some() && record.p99_99.is_none());
+        assert_eq!(record.not_provable, BTreeMap::from([("p99_99".to_owned(), 29_956)]));
+        let keys: Vec<_> = record.ci95.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["p50", "p90", "p99", "p99_9"]);
+        let p50 = record.p50.unwrap();
+        let [low, high] = record.ci95["p50"];
+        assert!(low < p50 && p50 < high && high - low < p50 / 10);
+
+        assert!(of(2_994).p99_9.is_none());
+        assert_eq!(of(2_994).not_provable["p99_9"], 2_995);
+    }
+
+    #[test]
+    fn the_histogram_comes_back_with_the_exact_extremes() {
+        let record = of(10_000);
+        let hist = record.hist().unwrap();
+        assert_eq!((hist.count(), hist.min(), hist.max()), (10_000, record.min, record.max));
+        assert_eq!(Distribution::of("jitter_gap", "ns", &[("cpu", "2")], &hist), record);
+    }
+
+    #[test]
+    fn nothing_recorded_is_a_record_of_nothing() {
+        let record = of(0);
+        assert_eq!((record.count, record.min, record.p50, record.max), (0, None, None, None));
+        assert_eq!(record.not_provable.len(), 5);
+        assert!(record.hist().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_record_that_contradicts_its_histogram_is_refused() {
+        for change in [
+            |record: &mut Distribution| record.count += 1,
+            |record: &mut Distribution| record.max = Some(u64::MAX),
+            |record: &mut Distribution| record.min = None,
+            |record: &mut Distribution| record.min = record.max,
+        ] {
+            let mut record = of(100);
+            change(&mut record);
+            assert!(matches!(record.hist(), Err(HdrError::Contradiction(_))));
+        }
+        let mut record = of(100);
+        record.hist.truncate(20);
+        assert!(record.hist().is_err());
+    }
+}

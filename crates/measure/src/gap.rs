@@ -137,3 +137,90 @@ impl GapStore {
         ((u128::from(self.random) * u128::from(limit)) >> 64) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn filled(largest: usize, sampled: usize, seed: u64, lengths: &[u64]) -> GapStore {
+        let mut store = GapStore::new(largest, sampled, seed);
+        for (start, &len) in lengths.iter().enumerate() {
+            store.push(Gap { start_ns: start as u64, len_ns: Nanos(len) });
+        }
+        store
+    }
+
+    fn lengths(gaps: &[Gap]) -> Vec<u64> {
+        let mut lengths: Vec<u64> = gaps.iter().map(|gap| gap.len_ns.0).collect();
+        lengths.sort_unstable_by(|a, b| b.cmp(a));
+        lengths
+    }
+
+    proptest! {
+        #[test]
+        fn up_to_the_capacity_everything_is_kept(
+            largest in 0usize..20, sampled in 0usize..20, seed: u64, all in vec(0u64..50, 0..40),
+        ) {
+            let all = &all[..all.len().min(largest + sampled)];
+            let store = filled(largest, sampled, seed, all);
+            let kept: Vec<u64> = store.kept().iter().map(|gap| gap.len_ns.0).collect();
+            prop_assert_eq!(kept, all);
+            prop_assert_eq!(store.omitted(), 0);
+        }
+
+        #[test]
+        fn the_largest_are_always_kept_and_the_totals_exact(
+            largest in 0usize..20, sampled in 0usize..20, seed: u64, all in vec(0u64..50, 0..300),
+        ) {
+            let store = filled(largest, sampled, seed, &all);
+            let kept = store.kept();
+            prop_assert_eq!(kept.len(), all.len().min(largest + sampled));
+            prop_assert!(kept.is_sorted_by(|a, b| a.start_ns < b.start_ns));
+            for gap in &kept {
+                prop_assert_eq!(all[gap.start_ns as usize], gap.len_ns.0);
+            }
+            let mut sorted = all.clone();
+            sorted.sort_unstable_by(|a, b| b.cmp(a));
+            let top = largest.min(sorted.len());
+            prop_assert_eq!(&lengths(&kept)[..top], &sorted[..top]);
+            prop_assert_eq!(store.count(), all.len() as u64);
+            prop_assert_eq!(store.total(), Nanos(all.iter().sum()));
+            prop_assert_eq!(store.omitted(), (all.len() - kept.len()) as u64);
+        }
+    }
+
+    #[test]
+    fn the_rest_is_sampled_without_favour() {
+        // 1,000 gaps in ascending order: each but the 10 largest passes through the largest first,
+        // which must not change its chance of 90 in 990.
+        let ascending: Vec<u64> = (0..1_000).collect();
+        let mut kept = vec![0u32; 1_000];
+        for seed in 0..2_000 {
+            for gap in filled(10, 90, seed, &ascending).kept() {
+                kept[gap.len_ns.0 as usize] += 1;
+            }
+        }
+        assert!(kept[990..].iter().all(|&times| times == 2_000));
+        // By tenths: 99 gaps each, 18,000 expected, a standard deviation of about 130.
+        for tenth in kept[..990].chunks(99) {
+            let times: u32 = tenth.iter().sum();
+            assert!(times.abs_diff(18_000) < 700, "{times}");
+        }
+    }
+
+    #[test]
+    fn the_same_seed_keeps_the_same_gaps() {
+        let all: Vec<u64> = (0..5_000).map(|i| i * 7_919 % 1_009).collect();
+        assert_eq!(filled(5, 20, 7, &all).kept(), filled(5, 20, 7, &all).kept());
+        assert_ne!(filled(5, 20, 7, &all).kept(), filled(5, 20, 8, &all).kept());
+    }
+
+    #[test]
+    fn a_store_of_nothing_still_counts() {
+        let store = filled(0, 0, 0, &[3, 4]);
+        assert_eq!((store.count(), store.total(), store.omitted()), (2, Nanos(7), 2));
+        assert!(store.kept().is_empty());
+    }
+}

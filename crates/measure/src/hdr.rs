@@ -60,6 +60,9 @@ pub enum HdrError {
     /// Counts go on beyond the largest value.
     #[error("histogram has counts beyond its range")]
     TooLong,
+    /// Something follows the counts, or the outer length is not that of what is there.
+    #[error("histogram is followed by something else, or is cut off")]
+    Length,
     /// Counts add up to more than 64 bits hold.
     #[error("histogram's counts are impossibly large")]
     TooMany,
@@ -80,8 +83,7 @@ pub enum HdrError {
 }
 
 /// Encodes a histogram as HdrHistogram V2, compressed, in base64: what an interval log line and
-/// [`crate::Distribution::hist`] hold. A count above 2^63 - 1, which the format lacks, is written as
-/// that.
+/// [`crate::Distribution::hist`] hold.
 pub fn encode_v2(hist: &Hist) -> String {
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());
     // Writing to memory does not fail; if it did, an empty text is no histogram to any reader.
@@ -305,8 +307,10 @@ fn decode_once(bytes: &[u8], highest: Option<u64>) -> Result<Hist, HdrError> {
         return decode_plain(bytes, highest);
     }
     let len = u32::from_be_bytes(take(&mut rest)?);
-    let packed = rest.take(u64::from(len));
-    decode_plain(BufReader::new(ZlibDecoder::new(packed)), highest)
+    if rest.len() as u64 != u64::from(len) {
+        return Err(HdrError::Length);
+    }
+    decode_plain(BufReader::new(ZlibDecoder::new(rest)), highest)
 }
 
 fn decode_plain(mut bytes: impl Read, highest: Option<u64>) -> Result<Hist, HdrError> {
@@ -314,7 +318,7 @@ fn decode_plain(mut bytes: impl Read, highest: Option<u64>) -> Result<Hist, HdrE
     let config =
         HistConfig { precision_bits: header.bits as u8, highest: highest.unwrap_or(header.high) };
     let mut hist = Hist::new(config);
-    let mut payload = bytes.take(header.payload_len);
+    let mut payload = bytes.by_ref().take(header.payload_len);
     let (mut index, mut total) = (0usize, 0u64);
     while payload.limit() > 0 {
         let number = take_zigzag(&mut payload)?;
@@ -336,7 +340,11 @@ fn decode_plain(mut bytes: impl Read, highest: Option<u64>) -> Result<Hist, HdrE
         index =
             index.checked_add(step).filter(|&i| i <= header.buckets).ok_or(HdrError::TooLong)?;
     }
-    Ok(hist)
+    // Reading to the end is also what checks the packed form's checksum.
+    match bytes.read(&mut [0])? {
+        0 => Ok(hist),
+        _ => Err(HdrError::Length),
+    }
 }
 
 /// What precedes the counts.

@@ -95,7 +95,7 @@ struct Edge {
 ///
 /// All memory is allocated by the constructor; recording, merging and clearing allocate nothing.
 /// Count, minimum, maximum and mean are exact, quantiles within the configured relative error.
-/// Counts stop at `u64::MAX` instead of wrapping.
+/// Counts stop at 2^63 - 1, which is also HdrHistogram's limit, instead of wrapping.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hist {
     config: HistConfig,
@@ -150,32 +150,54 @@ impl Hist {
     /// Records one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        self.record_n(value, 1);
+        // Branches that are hardly ever taken rather than `min` and `max`: those would store every
+        // time, and the next record would have to wait for the store.
+        if value < self.min {
+            self.min = value;
+        }
+        if value > self.max {
+            self.max = value;
+        }
+        let mut bounded = value;
+        if value > self.config.highest {
+            bounded = self.config.highest;
+            self.saturated += 1;
+        }
+        // In bounds by construction; `get_mut` spares the hot path a panic.
+        if let Some(count) = self.counts.get_mut(HistConfig::index(self.bits, bounded)) {
+            *count += 1;
+        }
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(u128::from(value));
+        self.record_edges(value, 1);
     }
 
     /// Records a value `n` times.
-    #[inline]
     pub fn record_n(&mut self, value: u64, n: u64) {
         if n == 0 {
             return;
         }
         let index = HistConfig::index(self.bits, value.min(self.config.highest));
-        // In bounds by construction; `get_mut` spares the hot path a panic.
         if let Some(count) = self.counts.get_mut(index) {
-            *count = count.saturating_add(n);
+            *count = sum_of(*count, n);
         }
-        self.count = self.count.saturating_add(n);
+        self.count = sum_of(self.count, n);
         self.sum = self.sum.saturating_add(u128::from(value) * u128::from(n));
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         if value > self.config.highest {
-            self.saturated = self.saturated.saturating_add(n);
+            self.saturated = sum_of(self.saturated, n);
         }
+        self.record_edges(value, n);
+    }
+
+    #[inline]
+    fn record_edges(&mut self, value: u64, n: u64) {
         for edge in &mut self.edges {
             if value <= edge.at {
                 break;
             }
-            edge.above = edge.above.saturating_add(n);
+            edge.above = sum_of(edge.above, n);
         }
     }
 
@@ -195,13 +217,13 @@ impl Hist {
             return Ok(());
         }
         for (ours, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *ours = ours.saturating_add(*theirs);
+            *ours = sum_of(*ours, *theirs);
         }
         for (ours, theirs) in self.edges.iter_mut().zip(&other.edges) {
-            ours.above = ours.above.saturating_add(theirs.above);
+            ours.above = sum_of(ours.above, theirs.above);
         }
-        self.count = self.count.saturating_add(other.count);
-        self.saturated = self.saturated.saturating_add(other.saturated);
+        self.count = sum_of(self.count, other.count);
+        self.saturated = sum_of(self.saturated, other.saturated);
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
@@ -260,10 +282,14 @@ impl Hist {
 
     /// The value at or below which a fraction `q` of the values lies (0 to 1; outside is taken
     /// as the nearest inside): the upper bound of the bucket that holds the value of rank
-    /// `ceil(q * count)`, but never outside the exact minimum and maximum. `None` while empty.
+    /// `ceil(q * count)`, but never above the exact maximum; the exact minimum for 0. `None` while
+    /// empty.
     ///
     /// This is what was *seen*; whether so few values can prove it says [`crate::quantile`].
     pub fn value_at(&self, q: f64) -> Option<u64> {
+        if q <= 0.0 {
+            return self.min();
+        }
         Some(self.rank_bounds(rank(q, self.count))?.1)
     }
 
@@ -336,6 +362,11 @@ impl fmt::Debug for Hist {
             .field("saturated", &self.saturated)
             .finish_non_exhaustive()
     }
+}
+
+/// Half the range is left for [`Hist::record`], which does not look: no program lives to use it up.
+fn sum_of(a: u64, b: u64) -> u64 {
+    a.saturating_add(b).min(i64::MAX as u64)
 }
 
 /// The rank of a quantile among `count` values, from 1. A product that misses a whole number by

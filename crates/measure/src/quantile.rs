@@ -156,13 +156,8 @@ fn ranks(n: u64, q: f64, alpha: f64) -> Option<(u64, u64)> {
     let below = Binomial::new(n, q);
     let (miss_low, miss_high) = ((1.0 - q).powf(n as f64), q.powf(n as f64));
     let half = alpha / 2.0;
-    let low =
-        below.highest_with_below_at_most(if miss_high > half { alpha - miss_high } else { half });
-    let high = Binomial::new(n, 1.0 - q).highest_with_below_at_most(if miss_low > half {
-        alpha - miss_low
-    } else {
-        half
-    });
+    let low = below.highest_with_below_at_most(half.min(alpha - miss_high));
+    let high = Binomial::new(n, 1.0 - q).highest_with_below_at_most(half.min(alpha - miss_low));
     // Counted from the other end: the u-th smallest value is the (n + 1 - u)-th largest.
     Some((low, n + 1 - high))
 }
@@ -188,23 +183,27 @@ impl Binomial {
 
     /// The largest rank `k >= 1` with `P(B < k) <= budget`; 1 if there is none.
     fn highest_with_below_at_most(&self, budget: f64) -> u64 {
-        if self.variance() > EXACT_UP_TO_VARIANCE {
-            // P(B <= k - 1) is taken at k - 1/2 (continuity).
-            let k = self.mean() + normal_quantile(budget) * self.variance().sqrt() + 0.5;
-            return (k.floor().max(1.0) as u64).min(self.n);
+        match self.variance() > EXACT_UP_TO_VARIANCE {
+            true => self.highest_approximately(budget),
+            false => self.highest_exactly(budget),
         }
+    }
+
+    fn highest_exactly(&self, budget: f64) -> u64 {
         let (first, weights) = self.weights();
         let allowed = budget * weights.iter().sum::<f64>();
         let mut below = 0.0;
-        let mut k = first;
-        for weight in weights {
+        let affordable = weights.iter().take_while(|&&weight| {
             below += weight;
-            if below > allowed {
-                break;
-            }
-            k += 1;
-        }
-        k.clamp(1, self.n)
+            below <= allowed
+        });
+        (first + affordable.count() as u64).clamp(1, self.n)
+    }
+
+    fn highest_approximately(&self, budget: f64) -> u64 {
+        // P(B <= k - 1) is taken at k - 1/2 (continuity).
+        let k = self.mean() + normal_quantile(budget) * self.variance().sqrt() + 0.5;
+        (k.floor().max(1.0) as u64).min(self.n)
     }
 
     /// `P(B >= k)`.
@@ -268,4 +267,104 @@ fn normal_quantile(p: f64) -> f64 {
         if normal_cdf(middle) < p { low = middle } else { high = middle }
     }
     (low + high) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// `P(B = k)` for every `k`, from sums of logarithms: slow, and unlike the code under test.
+    fn probabilities(n: u64, p: f64) -> Vec<f64> {
+        let mut log_factorials = vec![0.0];
+        for k in 1..=n {
+            log_factorials.push(log_factorials[k as usize - 1] + (k as f64).ln());
+        }
+        let log = |k: u64| log_factorials[k as usize];
+        (0..=n)
+            .map(|k| {
+                let ways = log(n) - log(k) - log(n - k);
+                (ways + k as f64 * p.ln() + (n - k) as f64 * (1.0 - p).ln()).exp()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_samples_needed_are_the_published_ones() {
+        for (q, n) in [(0.5, 6), (0.9, 29), (0.95, 59), (0.99, 299), (0.999, 2_995)] {
+            assert_eq!(samples_needed(q), n, "{q}");
+            assert_eq!(samples_needed(1.0 - q), n, "{q}");
+        }
+        assert_eq!(samples_needed(0.9999), 29_956);
+        assert_eq!(samples_for(0.999, ALPHA / 2.0), 3_688);
+        for extreme in [0.0, 1.0, -1.0, f64::NAN] {
+            assert_eq!(samples_needed(extreme), u64::MAX);
+        }
+    }
+
+    #[test]
+    fn the_ranks_are_the_tabulated_ones() {
+        // Conover, Practical Nonparametric Statistics: the median of 20 lies between ranks 6 and 15.
+        assert_eq!(ranks(20, 0.5, ALPHA), Some((6, 15)));
+        assert_eq!(ranks(5, 0.5, ALPHA), None);
+        assert_eq!(ranks(6, 0.5, ALPHA), Some((1, 6)));
+        assert_eq!(ranks(2_994, 0.999, ALPHA), None);
+        assert_eq!(ranks(2_995, 0.999, ALPHA).map(|(_, high)| high), Some(2_995));
+    }
+
+    proptest! {
+        #[test]
+        fn ranks_enclose_the_quantile_with_95_percent_and_no_more_than_needed(
+            n in 1u64..3_000, q in prop_oneof![0.001f64..0.999, Just(0.5), Just(0.9), Just(0.99)],
+        ) {
+            let Some((low, high)) = ranks(n, q, ALPHA) else {
+                prop_assert!(q.powf(n as f64) + (1.0 - q).powf(n as f64) > ALPHA);
+                return Ok(());
+            };
+            let p = probabilities(n, q);
+            let covered = |low: u64, high: u64| p[low as usize..high as usize].iter().sum::<f64>();
+            prop_assert!(1 <= low && low < high && high <= n);
+            prop_assert!(covered(low, high) >= 0.95 - 1e-9, "{low}..{high}: {}", covered(low, high));
+            // Each end is as far in as its half of the 5 % allows, or what the other end left of it.
+            let below: f64 = p[..=low as usize].iter().sum();
+            let above: f64 = p[high as usize - 1..].iter().sum();
+            let budget = |missed: f64| (ALPHA / 2.0).min(ALPHA - missed) - 1e-9;
+            prop_assert!(below > budget(q.powf(n as f64)));
+            prop_assert!(above > budget((1.0 - q).powf(n as f64)));
+        }
+
+        #[test]
+        fn the_upper_tail_is_the_brute_force_sum(n in 1u64..2_000, p in 0.001f64..0.999, at in 0.0f64..1.0) {
+            let k = (at * n as f64) as u64;
+            let expected: f64 = probabilities(n, p)[k as usize..].iter().sum();
+            prop_assert!((Binomial::new(n, p).at_least(k) - expected).abs() < 1e-9);
+        }
+
+        #[test]
+        fn the_approximation_takes_over_without_a_step(n in 4_000_000u64..40_000_000, q in 0.2f64..0.8) {
+            let binomial = Binomial::new(n, q);
+            for budget in [0.0125, 0.025] {
+                let (exact, approximate) =
+                    (binomial.highest_exactly(budget), binomial.highest_approximately(budget));
+                prop_assert!(exact.abs_diff(approximate) <= 1, "{exact} {approximate}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_approximation_holds_in_the_tail_as_well() {
+        let binomial = Binomial::new(4_000_000_000, 0.999);
+        let exact = binomial.highest_exactly(0.025);
+        let approximate = binomial.highest_approximately(0.025);
+        assert!(exact.abs_diff(approximate) <= 2, "{exact} {approximate}");
+        assert!((normal_quantile(0.025) + 1.959_964).abs() < 1e-5);
+    }
+
+    #[test]
+    fn many_values_above_a_limit_are_proof_even_among_few() {
+        assert!(!exceeds(100, 0, 0.999));
+        assert!(!exceeds(100, 1, 0.999));
+        assert!(exceeds(100, 2, 0.999));
+        assert!(exceeds(2, 2, 0.9));
+    }
 }
