@@ -24,7 +24,7 @@ const TAIL_LINES: usize = 50;
 /// How a guest that came up went on.
 pub struct Outcome {
     pub records: Vec<Record>,
-    /// Whether it said good-bye.
+    /// Whether it said good-bye, that is, whether every step was run.
     pub finished: bool,
     /// How it ended, in words.
     pub ended: String,

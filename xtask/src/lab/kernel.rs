@@ -19,35 +19,42 @@ pub struct Kernel {
     builtin: Vec<String>,
 }
 
-/// The kernel in `target/lab/kernel`, fetched if there is none.
-pub fn obtain(dirs: &Dirs) -> Result<Kernel> {
-    let home = dirs.lab.join("kernel");
+/// The kernel in `target/lab/kernel`, or that of a named package, fetched if it is not there.
+pub fn obtain(dirs: &Dirs, package: Option<&str>) -> Result<Kernel> {
+    let home = match package {
+        Some(name) => dirs.lab.join(format!("kernel-{name}")),
+        None => dirs.lab.join("kernel"),
+    };
     if !home.is_dir() {
         // Unpacked aside and renamed, so that a run that is cut short leaves nothing half done.
         let stage = dirs.lab.join("kernel.part");
         host::fresh_dir(&stage)?;
-        fetch(&stage)?;
+        fetch(&stage, package)?;
         fs::rename(&stage, &home).context("moving the unpacked kernel")?;
     }
     open(&home)
         .with_context(|| format!("{} is damaged; delete it to fetch it again", home.display()))
 }
 
-fn fetch(stage: &Path) -> Result<()> {
+fn fetch(stage: &Path, package: Option<&str>) -> Result<()> {
     for command in ["apt-get", "apt-cache"] {
         if host::find_program(command).is_none() {
             bail!("the lab fetches its kernel with {command}, which is not here");
         }
     }
+    let select = |names: &[String]| match package {
+        Some(wanted) => names.iter().find(|n| *n == wanted).cloned(),
+        None => choose(names).map(str::to_string),
+    };
     let mut names = offered()?;
-    if choose(&names).is_none() {
+    if select(&names).is_none() {
         host::apt_get(&["update", "-qq"])?;
         names = offered()?;
     }
-    let Some(image) = choose(&names) else {
-        bail!("apt offers no kernel image for x86-64 machines");
+    let Some(image) = select(&names) else {
+        bail!("apt offers no {}", package.unwrap_or("kernel image for x86-64 machines"));
     };
-    let mut packages = vec![image.to_string()];
+    let mut packages = vec![image.clone()];
     // Ubuntu keeps the modules in packages of their own.
     let release = image.trim_start_matches("linux-image-").trim_start_matches("unsigned-");
     for kind in ["linux-modules-", "linux-modules-extra-"] {

@@ -3,7 +3,8 @@
 //! A guest under emulation proves what quietcore sees and does, never how fast anything is: no
 //! scenario asserts a duration.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -22,8 +23,10 @@ mod scenarios;
 mod tally;
 
 use evidence::Evidence;
+use guest::Outcome;
 use host::Dirs;
-use scenario::{Scenario, Step};
+use kernel::Kernel;
+use scenario::Scenario;
 use tally::Tally;
 
 /// EX_UNAVAILABLE: the lab itself is broken, which says nothing about quietcore.
@@ -82,6 +85,10 @@ struct Options {
     /// out what a kernel says before writing it into a scenario
     #[arg(long, value_name = "FILE")]
     r#try: Option<PathBuf>,
+    /// Boot the kernel of this package instead, as linux-image-6.12.117+deb12-amd64; apt must offer
+    /// it, and the modules that a scenario needs must be in it
+    #[arg(long, value_name = "PACKAGE")]
+    kernel: Option<String>,
     /// Test this statically linked x86-64 quietcore instead of building one
     #[arg(long, value_name = "FILE")]
     quietcore: Option<PathBuf>,
@@ -141,36 +148,19 @@ fn run(
     chosen: &[&'static Scenario],
     tally: &mut Tally,
 ) -> Result<()> {
-    let dirs = Dirs::find()?;
-    host::install_missing(&["qemu", "busybox", "dpkg-deb", "setpriv", "sha256sum"])?;
-    if chosen.iter().any(|s| s.acpi.is_some()) {
-        host::install_missing(&["iasl"])?;
-    }
-    let kernel = kernel::obtain(&dirs)?;
-    let quietcore = match &options.quietcore {
-        Some(file) => file.clone(),
-        None => product::build(&dirs)?,
-    };
-    let trial = match &options.r#try {
-        Some(file) => Some(
-            std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?,
-        ),
-        None => None,
-    };
+    let lab = Lab::prepare(options, chosen)?;
     for s in chosen {
         tally.begin(s.name);
-        let steps = scenario::steps(s, trial.as_deref());
-        let begin = Instant::now();
         // One guest that cannot be booted does not keep the others from being tested.
-        match boot(s, &steps, &dirs, &kernel, &quietcore) {
+        match lab.boot(s) {
             Ok(outcome) => {
-                eprintln!(
-                    "lab: {} took {} s, of which boot {} s",
-                    s.name,
-                    begin.elapsed().as_secs(),
-                    outcome.boot.as_secs()
-                );
-                conclude(s, outcome, &quietcore, options, record, &dirs, tally)?;
+                let before = tally.troubles();
+                let evidence = lab.judge(s, outcome, tally);
+                let clean = tally.troubles() == before;
+                if clean && record {
+                    lab.store_recording(s, &evidence)?;
+                }
+                lab.tidy(s, clean)?;
             }
             Err(e) => tally.broken_lab(&format!("{e:#}")),
         }
@@ -178,74 +168,95 @@ fn run(
     Ok(())
 }
 
-fn boot(
-    s: &Scenario,
-    steps: &[Step],
-    dirs: &Dirs,
-    kernel: &kernel::Kernel,
-    quietcore: &Path,
-) -> Result<guest::Outcome> {
-    let dir = dirs.run(s.name);
-    host::fresh_dir(&dir)?;
-    let initrd = dir.join("initramfs.cpio");
-    let image = initramfs::build(s, steps, kernel, quietcore)?;
-    std::fs::write(&initrd, image).with_context(|| format!("writing {}", initrd.display()))?;
-    guest::run(s, steps, dirs, kernel, &initrd, &dir)
+/// All that the guests of one run share.
+struct Lab<'a> {
+    options: &'a Options,
+    dirs: Dirs,
+    kernel: Kernel,
+    quietcore: PathBuf,
+    /// The script of `--try`.
+    trial: Option<String>,
 }
 
-fn conclude(
-    s: &Scenario,
-    outcome: guest::Outcome,
-    quietcore: &Path,
-    options: &Options,
-    record: bool,
-    dirs: &Dirs,
-    tally: &mut Tally,
-) -> Result<()> {
-    let dir = dirs.run(s.name);
+impl<'a> Lab<'a> {
+    fn prepare(options: &'a Options, chosen: &[&'static Scenario]) -> Result<Self> {
+        let dirs = Dirs::find()?;
+        let mut programs = vec!["qemu", "busybox", "dpkg-deb", "setpriv", "sha256sum"];
+        if chosen.iter().any(|s| s.acpi.is_some()) {
+            programs.push("iasl");
+        }
+        host::install_missing(&programs)?;
+        let kernel = kernel::obtain(&dirs, options.kernel.as_deref())?;
+        eprintln!("lab: the guests run {}", kernel.release);
+        let quietcore = match &options.quietcore {
+            Some(file) => file.clone(),
+            None => product::build(&dirs)?,
+        };
+        let read = |file: &PathBuf| {
+            fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
+        };
+        let trial = options.r#try.as_ref().map(read).transpose()?;
+        Ok(Self { options, dirs, kernel, quietcore, trial })
+    }
 
-    let before = tally.troubles();
-    let evidence = Evidence::new(outcome.records, outcome.finished);
-    if options.show_steps {
-        eprint!("{}", evidence.transcript());
-    } else if options.r#try.is_some() {
-        eprint!("{}{}", evidence.out(scenario::TRIAL), evidence.err(scenario::TRIAL));
+    fn boot(&self, s: &Scenario) -> Result<Outcome> {
+        let begin = Instant::now();
+        let dir = self.dirs.run(s.name);
+        host::fresh_dir(&dir)?;
+        let steps = scenario::steps(s, self.trial.as_deref());
+        let initrd = dir.join("initramfs.cpio");
+        let image = initramfs::build(s, &steps, &self.kernel, &self.quietcore)?;
+        fs::write(&initrd, image).with_context(|| format!("writing {}", initrd.display()))?;
+        let outcome = guest::run(s, &steps, &self.dirs, &self.kernel, &initrd, &dir)?;
+        let (all, boot) = (begin.elapsed().as_secs(), outcome.boot.as_secs());
+        eprintln!("lab: {} took {all} s, of which boot {boot} s", s.name);
+        Ok(outcome)
     }
-    if evidence.finished {
-        scenario::judge(s, &evidence, quietcore, tally);
-    } else {
-        // It came up, so the lab works; what ran in it brought the machine down or hung it.
-        tally.check(false, "the guest ran all its steps", || {
-            format!("{}; the last step that answered is {}", outcome.ended, evidence.last_step())
-        });
+
+    fn judge(&self, s: &Scenario, outcome: Outcome, tally: &mut Tally) -> Evidence {
+        let Outcome { records, finished, ended, .. } = outcome;
+        let evidence = Evidence::new(records);
+        if self.options.show_steps {
+            eprint!("{}", evidence.transcript());
+        } else if self.trial.is_some() {
+            eprint!("{}{}", evidence.out(scenario::TRIAL), evidence.err(scenario::TRIAL));
+        }
+        if finished {
+            scenario::judge(s, &evidence, &self.quietcore, tally);
+        } else {
+            // It came up, so the lab works; what ran in it brought the machine down or hung it.
+            tally.check(false, "the guest ran all its steps", || {
+                format!("{ended}; the last step that answered is {}", evidence.last_step())
+            });
+            let tail = guest::console_tail(&self.dirs.run(s.name));
+            eprintln!("lab: last console lines of {}:\n{tail}", s.name);
+        }
+        evidence
     }
-    let clean = tally.troubles() == before;
-    if clean && record {
-        store_recording(s, dirs, &evidence)?;
+
+    fn store_recording(&self, s: &Scenario, evidence: &Evidence) -> Result<()> {
+        let recording = evidence.file(scenario::RECORDING).unwrap_or_default();
+        let mut recording: Value = serde_json::from_slice(recording)
+            .with_context(|| format!("the recording of {} is no JSON", s.name))?;
+        recording["about"] = format!("a QEMU guest of `cargo xtask lab`: {}", s.about).into();
+        let folder = self.dirs.root.join("testdata/hosts").join(s.name);
+        fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let file = folder.join(scenario::RECORDING);
+        let text = serde_json::to_string_pretty(&recording).context("writing JSON")? + "\n";
+        fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+        eprintln!("lab: wrote testdata/hosts/{}/{}", s.name, scenario::RECORDING);
+        Ok(())
     }
-    if !evidence.finished {
-        eprintln!("lab: last console lines of {}:\n{}", s.name, guest::console_tail(&dir));
-    }
-    if clean && !options.keep_console {
-        std::fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
-    } else {
+
+    /// Throws the guest's files away, unless somebody will want to look at them.
+    fn tidy(&self, s: &Scenario, clean: bool) -> Result<()> {
+        let dir = self.dirs.run(s.name);
+        if clean && !self.options.keep_console {
+            return fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()));
+        }
         eprintln!("lab: the guest's kernel log is {}", dir.join("console.log").display());
+        Ok(())
     }
-    Ok(())
-}
-
-fn store_recording(s: &Scenario, dirs: &Dirs, evidence: &Evidence) -> Result<()> {
-    let recording = evidence.file(scenario::RECORDING).unwrap_or_default();
-    let mut recording: Value = serde_json::from_slice(recording)
-        .with_context(|| format!("the recording of {} is no JSON", s.name))?;
-    recording["about"] = format!("a QEMU guest of `cargo xtask lab`: {}", s.about).into();
-    let folder = dirs.root.join("testdata/hosts").join(s.name);
-    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-    let file = folder.join(scenario::RECORDING);
-    let text = serde_json::to_string_pretty(&recording).context("writing JSON")? + "\n";
-    std::fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
-    eprintln!("lab: wrote testdata/hosts/{}/{}", s.name, scenario::RECORDING);
-    Ok(())
 }
 
 #[cfg(test)]

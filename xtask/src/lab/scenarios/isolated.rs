@@ -5,7 +5,8 @@ use crate::lab::scenario::{Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// What the audit must say of a correct boot line.
-const EXPECT: &[(&str, &str)] = &[];
+/// `isolcpus=` keeps no interrupt away, so what the boot line lacks for that must be found, too.
+const EXPECT: &[(&str, &str)] = &[("isolation.isolcpus", "pass"), ("irq.default-affinity", "fail")];
 
 pub const SCENARIO: Scenario = Scenario {
     name: "isolated",

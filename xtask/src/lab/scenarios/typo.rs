@@ -1,12 +1,15 @@
 //! A boot line that looks right and does nothing: the kernel takes it without refusing.
 
 use super::isolated::LOOK;
-use crate::lab::evidence::Evidence;
+use crate::lab::evidence::{Evidence, findings};
 use crate::lab::scenario::Scenario;
 use crate::lab::tally::Tally;
 
 /// What the audit must say: two of the three parameters are wrong, and only those may fail.
-const EXPECT: &[(&str, &str)] = &[];
+const EXPECT: &[(&str, &str)] = &[("isolation.isolcpus", "fail")];
+
+/// The checks among which nothing else may fail: those that judge what the boot line asked for.
+const GROUPS: &[&str] = &["isolation."];
 
 pub const SCENARIO: Scenario = Scenario {
     name: "typo",
@@ -22,7 +25,7 @@ pub const SCENARIO: Scenario = Scenario {
     audit: "",
     expect: EXPECT,
     steps: &[],
-    judge: |_, _| (),
+    judge,
 };
 
 fn premises(e: &Evidence, tally: &mut Tally) {
@@ -38,4 +41,20 @@ fn premises(e: &Evidence, tally: &mut Tally) {
     });
     let rcu = value("log_rcu");
     tally.premise(rcu == "2-3.", "RCU callbacks of 2-3 are offloaded", || rcu.clone());
+}
+
+fn judge(e: &Evidence, tally: &mut Tally) {
+    let run = e.json("audit").unwrap_or_default();
+    let mut failing: Vec<String> = findings(&run)
+        .into_iter()
+        .filter(|f| f.status == "fail" && GROUPS.iter().any(|g| f.id.starts_with(g)))
+        .map(|f| f.id)
+        .collect();
+    failing.sort();
+    let mut expected: Vec<&str> =
+        EXPECT.iter().filter(|(_, status)| *status == "fail").map(|(id, _)| *id).collect();
+    expected.sort_unstable();
+    tally.check(failing == expected, "audit: nothing else of the boot line fails", || {
+        format!("failing are {}", failing.join(", "))
+    });
 }
