@@ -87,9 +87,14 @@ fn verify(tarball: &Path) -> Result<()> {
         let output = Command::new("chroot").arg(&root).arg("/opt/quietcore").args(args).output()?;
         // 1 is findings: a chroot without /proc leaves much unknown, but the program runs.
         if !matches!(output.status.code(), Some(0 | 1)) {
-            bail!("quietcore {} in Debian 11: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+            bail!(
+                "quietcore {} in Debian 11: {}",
+                args.join(" "),
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
-        let first = String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned();
+        let first =
+            String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned();
         println!("in a bare Debian 11: quietcore {}: {first}", args.join(" "));
     }
     Ok(())

@@ -21,8 +21,10 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Crates that may hold `unsafe`, and why.
-const MAY_HOLD_UNSAFE: &[(&str, &str)] =
-    &[("quietcore-sys", "system calls that no safe library offers, and reading the time stamp counter")];
+const MAY_HOLD_UNSAFE: &[(&str, &str)] = &[(
+    "quietcore-sys",
+    "system calls that no safe library offers, and reading the time stamp counter",
+)];
 
 pub fn main() -> ExitCode {
     match check() {

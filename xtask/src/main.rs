@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod dist;
 mod lab;
 mod layers;
+mod test;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of the workspace")]
@@ -19,6 +20,10 @@ struct Cli {
 enum Chore {
     /// Boots Linux guests under QEMU and tests quietcore inside them
     Lab(lab::Args),
+    /// Everything that decides: lints, tests, licences, the tarball, guests
+    Test(test::Args),
+    /// Format, lints, layers and unit tests: for daily use
+    Check,
     /// Fails on a dependency that does not point down, and on `unsafe` outside its place
     Layers,
     /// Packs a tarball with a static binary, man pages and completions
@@ -28,6 +33,8 @@ enum Chore {
 fn main() -> ExitCode {
     match Cli::parse().chore {
         Chore::Lab(args) => lab::main(&args),
+        Chore::Test(args) => test::main(&args),
+        Chore::Check => test::check(),
         Chore::Layers => layers::main(),
         Chore::Dist(args) => dist::main(&args),
     }

@@ -1,0 +1,53 @@
+# quietcore: the two commands of the README are `make tour` and `make test`.
+# Each installs what it lacks with apt, only if missing, and says so.
+
+.PHONY: help tour build check test test-long bench dist clean
+
+help:
+	@echo "make tour       build quietcore and look at this host: audit, idle states, jitter, one HTML page"
+	@echo "make build      build target/release/quietcore"
+	@echo "make check      format, lints, layers, unit tests: for daily use"
+	@echo "make test       everything that decides, guests under QEMU included"
+	@echo "make test-long  the same, with long fuzzing"
+	@echo "make bench      hot paths beside their peers, interleaved"
+	@echo "make dist       a static tarball for hosts without a compiler"
+
+COMPILER = cc=gcc /usr/include/stdio.h=libc6-dev
+LAB = qemu-system-x86_64=qemu-system-x86 iasl=acpica-tools busybox=busybox-static dpkg-deb=dpkg xz=xz-utils
+TESTS = $(COMPILER) $(LAB) debootstrap=debootstrap strace=strace valgrind=valgrind java=openjdk-17-jre-headless
+
+tour: build
+	./target/release/quietcore tour
+
+build:
+	@tools/need-rust
+	@tools/need $(COMPILER)
+	cargo build --release --quiet --package quietcore-cli
+
+check:
+	@tools/need-rust
+	@tools/need $(COMPILER)
+	cargo xtask check
+
+test:
+	@tools/need-rust
+	@tools/need $(TESTS)
+	cargo xtask test
+
+test-long:
+	@tools/need-rust
+	@tools/need $(TESTS)
+	cargo xtask test --long
+
+bench:
+	@tools/need-rust
+	@tools/need $(COMPILER)
+	cargo bench --package quietcore-measure --package quietcore-spike
+
+dist:
+	@tools/need-rust
+	@tools/need $(COMPILER)
+	cargo xtask dist
+
+clean:
+	cargo clean

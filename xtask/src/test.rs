@@ -1,0 +1,198 @@
+//! Everything that decides, step by step, with one count at the end.
+//!
+//! A test that was skipped where it could have run, or that quietly went away, fails the whole:
+//! the number of tests is pinned in `xtask/pinned-tests`.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+const PINNED: &str = include_str!("../pinned-tests");
+
+/// What `cargo xtask test` is told.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Fuzz for minutes instead of seconds
+    #[arg(long)]
+    long: bool,
+}
+
+/// One command of a run.
+struct Step {
+    name: &'static str,
+    program: &'static str,
+    args: &'static [&'static str],
+    environment: &'static [(&'static str, &'static str)],
+}
+
+const fn cargo(name: &'static str, args: &'static [&'static str]) -> Step {
+    Step { name, program: "cargo", args, environment: &[] }
+}
+
+const FORMAT: Step = cargo("format", &["fmt", "--all", "--check"]);
+const LINTS: Step = cargo(
+    "lints",
+    &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"],
+);
+const LAYERS: Step = cargo("layers", &["xtask", "layers"]);
+const UNIT: Step = cargo("unit tests", &["test", "--workspace", "--lib", "--bins", "--quiet"]);
+const TESTS: Step = cargo("tests", &["test", "--workspace", "--quiet"]);
+const DOCS: Step = Step {
+    environment: &[("RUSTDOCFLAGS", "--deny warnings")],
+    ..cargo("docs", &["doc", "--workspace", "--no-deps", "--quiet"])
+};
+const DENY: Step = cargo(
+    "licences and sources",
+    &["deny", "--log-level", "error", "check", "bans", "licenses", "sources"],
+);
+const DIST: Step = cargo("tarball in a bare Debian 11", &["xtask", "dist", "--verify"]);
+const LAB: Step = cargo("guests", &["xtask", "lab", "quick"]);
+
+pub fn check() -> ExitCode {
+    finish(run(&[FORMAT, LINTS, LAYERS, UNIT], false), 0)
+}
+
+pub fn main(args: &Args) -> ExitCode {
+    let pinned = PINNED.trim().parse().unwrap_or(u64::MAX);
+    let steps = [FORMAT, LINTS, LAYERS, TESTS, DOCS, DENY, DIST, LAB];
+    finish(install_deny().and_then(|()| run(&steps, args.long)), pinned)
+}
+
+/// cargo-deny is in no distribution that quietcore supports.
+fn install_deny() -> Result<()> {
+    let there = Command::new("cargo").args(["deny", "--version"]).output().context("cargo")?;
+    if there.status.success() {
+        return Ok(());
+    }
+    println!("installing cargo-deny");
+    let done =
+        Command::new("cargo").args(["install", "--quiet", "--locked", "cargo-deny"]).status()?;
+    anyhow::ensure!(done.success(), "cargo install cargo-deny: {done}");
+    Ok(())
+}
+
+/// What the test runners counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+struct Outcome {
+    counts: Counts,
+    /// Steps that failed, by name.
+    broken: Vec<String>,
+}
+
+fn run(steps: &[Step], long: bool) -> Result<Outcome> {
+    let mut outcome = Outcome { counts: Counts::default(), broken: Vec::new() };
+    for step in steps {
+        let start = Instant::now();
+        println!("── {}", step.name);
+        let (ok, counts) = take(step, long)?;
+        outcome.counts.passed += counts.passed;
+        outcome.counts.failed += counts.failed;
+        outcome.counts.skipped += counts.skipped;
+        let verdict = if ok { "ok" } else { "FAILED" };
+        println!("── {}: {verdict} in {}", step.name, seconds(start.elapsed()));
+        if !ok {
+            outcome.broken.push(step.name.to_owned());
+        }
+    }
+    Ok(outcome)
+}
+
+fn take(step: &Step, long: bool) -> Result<(bool, Counts)> {
+    let mut command = Command::new(step.program);
+    command.args(step.args).envs(step.environment.iter().copied()).stdout(Stdio::piped());
+    if long {
+        command.env("QUIETCORE_FUZZ_SECONDS", "120");
+    }
+    let mut child = command.spawn().with_context(|| step.program.to_owned())?;
+    let output = child.stdout.take().context("a piped stdout")?;
+    let mut counts = Counts::default();
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        println!("{line}");
+        let here = counted(&line);
+        counts.passed += here.passed;
+        counts.failed += here.failed;
+        counts.skipped += here.skipped;
+    }
+    Ok((child.wait()?.success(), counts))
+}
+
+/// The closing line of libtest (`test result: ok. 3 passed; 0 failed; 1 ignored; …`) or of the
+/// lab (`9 passed, 0 failed`).
+fn counted(line: &str) -> Counts {
+    let is_closing = line.starts_with("test result:")
+        || (line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" passed, "));
+    if !is_closing {
+        return Counts::default();
+    }
+    let words: Vec<&str> =
+        line.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let before = |name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at.checked_sub(1)?)?.parse().ok()
+    };
+    Counts {
+        passed: before("passed").unwrap_or(0),
+        failed: before("failed").unwrap_or(0),
+        skipped: before("ignored").or(before("skipped")).unwrap_or(0),
+    }
+}
+
+fn finish(outcome: Result<Outcome>, pinned: u64) -> ExitCode {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            eprintln!("test: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let Counts { passed, failed, skipped } = outcome.counts;
+    let mut ok = outcome.broken.is_empty() && failed == 0;
+    if !outcome.broken.is_empty() {
+        println!("failed: {}", outcome.broken.join(", "));
+    }
+    if passed < pinned {
+        println!(
+            "only {passed} tests passed where xtask/pinned-tests has {pinned}: some went away"
+        );
+        ok = false;
+    }
+    if skipped > 0 && pinned > 0 {
+        println!("{skipped} tests were skipped where all can run");
+        ok = false;
+    }
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closing_lines_of_both_runners_are_counted() {
+        let of = |passed, failed, skipped| Counts { passed, failed, skipped };
+        assert_eq!(
+            counted(
+                "test result: ok. 46 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.29s"
+            ),
+            of(46, 1, 2)
+        );
+        assert_eq!(counted("9 passed, 1 failed"), of(9, 1, 0));
+        assert_eq!(counted("9 passed, 0 failed, 3 skipped"), of(9, 0, 3));
+        assert_eq!(counted("ok: 9 passed, 1 failed"), of(0, 0, 0));
+        assert_eq!(counted("running 9 tests"), of(0, 0, 0));
+    }
+}
