@@ -93,6 +93,17 @@ mod tests {
     }
 
     #[test]
+    fn values_beyond_the_range_do_not_make_a_record_contradict_itself() {
+        let config = HistConfig { precision_bits: 7, highest: 1_000 };
+        for values in [&[5_000, 70_000][..], &[3, 5_000, 70_000]] {
+            let mut hist = Hist::new(config);
+            values.iter().for_each(|&value| hist.record(value));
+            let back = Distribution::of("late", "ns", &[], &hist).hist().unwrap();
+            assert_eq!((back.min(), back.max()), (hist.min(), hist.max()));
+        }
+    }
+
+    #[test]
     fn nothing_recorded_is_a_record_of_nothing() {
         let record = of(0);
         assert_eq!((record.count, record.min, record.p50, record.max), (0, None, None, None));

@@ -1,12 +1,10 @@
 //! The interchange format: HdrHistogram V2, and its interval log.
 //!
 //! Any HdrHistogram library reads what is written here, and histograms of other tools come in
-//! this way. A histogram with 4, 7, 10, 14 or 17 [precision bits](HistConfig::precision_bits) has
-//! the very buckets of HdrHistogram with 1 to 5 significant digits and keeps every count; one with
-//! other bits is written with the next finer digits, each bucket at its upper bound, so that
-//! quantiles stay what they were. Not in the format, hence lost: the exact minimum, maximum and
-//! mean (bounds and middle of the buckets come back), exact counts at edges, and which values
-//! saturated (they come back at the maximum).
+//! this way. [`Hist`] has the very buckets of HdrHistogram, so every count comes back where it was,
+//! and a histogram that was read merges with one that is being recorded. Not in the format, hence
+//! lost: the exact minimum, maximum and mean (bounds and middle of the buckets come back), exact
+//! counts at edges, and which values saturated (they come back at the maximum).
 //!
 //! Written by hand although there is a well-kept library, which is the oracle of the tests: its
 //! decoder allocates what a length field says before reading (up to 4 GiB), overflows on a run of
@@ -23,14 +21,11 @@ use flate2::Compression;
 use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 
+use crate::hist::BITS_OF_DIGITS;
 use crate::{Hist, HistConfig, Nanos};
 
 const COOKIE: u32 = 0x1c84_9313;
 const COMPRESSED_COOKIE: u32 = 0x1c84_9314;
-
-/// Precision bits of 0 to 5 significant digits: the power of two that holds `2 * 10^digits` single
-/// units has that many bits and one.
-const BITS_OF_DIGITS: [u8; 6] = [0, 4, 7, 10, 14, 17];
 
 /// Why bytes are not a histogram, or a text not a log of them.
 #[derive(Debug, thiserror::Error)]
@@ -139,9 +134,9 @@ pub fn encode_v2_bytes(hist: &Hist) -> Vec<u8> {
 
 /// Decodes a base64 histogram, compressed or not.
 ///
-/// The precision is that of the histogram's digits, its range the same; one that does not
-/// tell single units apart (its lowest value is above 1) is held finer than it was. Either way every
-/// bucket keeps its count and its upper bound, and with them all quantiles.
+/// The precision is that of the histogram's digits, its range the same; one without digits, or that
+/// does not tell single units apart (its lowest value is above 1), is held finer than it was. Either
+/// way every bucket keeps its count and its upper bound, and with them all quantiles.
 ///
 /// # Errors
 /// When the text is not such a histogram, whole and consistent.
@@ -155,11 +150,13 @@ pub fn decode_v2(text: &str) -> Result<Hist, HdrError> {
 /// As [`decode_v2`].
 pub fn decode_v2_bytes(bytes: &[u8]) -> Result<Hist, HdrError> {
     let hist = decode_once(bytes, None)?;
-    // Other libraries let values in that are above the declared range but fit into the last row.
-    match hist.saturated() {
-        0 => Ok(hist),
-        _ => decode_once(bytes, hist.max()),
+    if hist.saturated() == 0 {
+        return Ok(hist);
     }
+    // Other libraries let values in that are above the declared range but fit into the last row.
+    let highest = hist.max();
+    drop(hist);
+    decode_once(bytes, highest)
 }
 
 /// One entry of an interval log.

@@ -8,8 +8,9 @@
 
 use std::fmt;
 
-/// More sub-buckets than this per power of two is finer than HdrHistogram's five digits.
-const MOST_PRECISION_BITS: u8 = 17;
+/// The precision bits of HdrHistogram's 0 to 5 significant digits: the power of two that holds
+/// `2 * 10^digits` single units has that many bits and one.
+pub(crate) const BITS_OF_DIGITS: [u8; 6] = [0, 4, 7, 10, 14, 17];
 
 /// Resolution and range of a [`Hist`].
 ///
@@ -19,8 +20,9 @@ const MOST_PRECISION_BITS: u8 = 17;
 pub struct HistConfig {
     /// Every power of two is cut into `2^precision_bits` buckets: values below
     /// `2^(precision_bits + 1)` are kept exactly, larger ones with a relative error of at most
-    /// `2^-precision_bits`. 1 to 17; a number outside is taken as the nearest inside.
-    /// 7 is HdrHistogram's 2 significant digits, 10 its 3.
+    /// `2^-precision_bits`. Rounded up to one of 4, 7, 10, 14 and 17 (the most), which are
+    /// HdrHistogram's 1 to 5 significant digits, so that every histogram can be exchanged with its
+    /// buckets as they are.
     pub precision_bits: u8,
     /// The largest value that has a bucket; larger ones go to the last bucket and are counted
     /// as [saturated](Hist::saturated). At least 1; 0 is taken as 1. Other readers of
@@ -36,12 +38,12 @@ impl Default for HistConfig {
 }
 
 impl HistConfig {
-    /// The nearest configuration within the documented bounds.
-    fn bounded(self) -> Self {
-        Self {
-            precision_bits: self.precision_bits.clamp(1, MOST_PRECISION_BITS),
-            highest: self.highest.max(1),
-        }
+    /// The configuration in effect: see the fields.
+    fn effective(self) -> Self {
+        let finest = BITS_OF_DIGITS[5];
+        let at_least = |bits: &u8| *bits >= self.precision_bits.max(1);
+        let precision_bits = BITS_OF_DIGITS.into_iter().find(at_least).unwrap_or(finest);
+        Self { precision_bits, highest: self.highest.max(1) }
     }
 
     /// The bucket of a value. Values below `2^bits` have exponent `bits` forced upon them, which
@@ -124,7 +126,7 @@ impl Hist {
     /// the normal case for service-level thresholds; one comparison and one addition more for
     /// each edge that it exceeds.
     pub fn with_edges(config: HistConfig, edges: &[u64]) -> Self {
-        let config = config.bounded();
+        let config = config.effective();
         let bits = u32::from(config.precision_bits);
         let mut edges = edges.to_vec();
         edges.sort_unstable();
@@ -337,14 +339,16 @@ impl Hist {
         }
     }
 
-    /// Replaces the extremes by better known ones, if they lie within the extreme buckets.
+    /// Replaces the extremes by better known ones, if they can be those of the extreme buckets.
     /// Formats that keep buckets only lose them.
     pub(crate) fn narrow_extremes(&mut self, min: u64, max: u64) -> bool {
-        let same = |a: u64, b: u64| {
-            HistConfig::index(self.bits, a.min(self.config.highest))
-                == HistConfig::index(self.bits, b.min(self.config.highest))
-        };
-        let fits = !self.is_empty() && min <= max && same(min, self.min) && same(max, self.max);
+        let bucket = |value: u64| HistConfig::index(self.bits, value.min(self.config.highest));
+        // Where everything had saturated, only the bucket of the maximum is left.
+        let lone = bucket(self.min) == bucket(self.max);
+        let fits = !self.is_empty()
+            && min <= max
+            && bucket(max) == bucket(self.max)
+            && (bucket(min) == bucket(self.min) || lone);
         if fits {
             (self.min, self.max) = (min, max);
         }

@@ -14,8 +14,8 @@ use crate::Hist;
 /// One minus the confidence of [`quantile`]'s intervals.
 const ALPHA: f64 = 0.05;
 
-/// Above this variance of the binomial (tens of thousands of terms within its bulk) the normal
-/// approximation is used: it moves a bound by less than one rank in a thousand there.
+/// Above this variance of the binomial (its bulk has thousands of terms) the normal approximation is
+/// used: there it moves a bound by a rank or two of thousands.
 const EXACT_UP_TO_VARIANCE: f64 = 1e6;
 
 /// Bounds of a value, both included.

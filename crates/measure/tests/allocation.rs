@@ -3,24 +3,28 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use quietcore_measure::{Gap, GapStore, Hist, HistConfig, Nanos, Window, WindowConfig};
+use quietcore_measure::{
+    Gap, GapStore, Hist, HistConfig, Nanos, Window, WindowConfig, decode_v2_bytes,
+};
 
 /// The system's allocator, counting what each thread asks of it.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
-fn count() {
+fn count(size: usize) {
     // At the end of a thread there is nothing left to count into.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+    let _ = LARGEST.try_with(|largest| largest.set(largest.get().max(size)));
 }
 
 // SAFETY: every call is handed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size());
         // SAFETY: the caller's promises about `layout` are passed on.
         unsafe { System.alloc(layout) }
     }
@@ -31,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size);
         // SAFETY: as for `dealloc`; the caller's promises about `size` are passed on.
         unsafe { System.realloc(memory, layout, size) }
     }
@@ -91,4 +95,36 @@ fn a_window_records_without_allocating() {
         }
     });
     assert_eq!(made, 0);
+}
+
+/// A histogram of two digits up to 1,000,000 that says its counts take 4 GiB.
+fn lying(payload: &[u8]) -> Vec<u8> {
+    let mut bytes = 0x1c84_9313u32.to_be_bytes().to_vec();
+    bytes.extend(u32::MAX.to_be_bytes());
+    bytes.extend(0u32.to_be_bytes());
+    bytes.extend(2u32.to_be_bytes());
+    bytes.extend(1u64.to_be_bytes());
+    bytes.extend(1_000_000u64.to_be_bytes());
+    bytes.extend(1f64.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+#[test]
+fn decoding_allocates_for_the_range_and_not_for_what_a_stranger_says() {
+    let zeros = vec![0; 8 << 20];
+    let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut packed, &lying(&zeros)).unwrap();
+    let packed = packed.finish().unwrap();
+    let mut bomb = 0x1c84_9314u32.to_be_bytes().to_vec();
+    bomb.extend((packed.len() as u32).to_be_bytes());
+    bomb.extend(packed);
+    let liar = lying(&[2, 2]);
+
+    LARGEST.set(0);
+    assert!(decode_v2_bytes(&liar).is_err());
+    assert!(decode_v2_bytes(&bomb).is_err());
+    let largest = LARGEST.get();
+    // The unpacker's window and the histogram are some ten thousand bytes each.
+    assert!((1_000..100_000).contains(&largest), "{largest}");
 }

@@ -88,28 +88,12 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back(values in values(), digits in 0usize..3) {
-        let precision_bits = [4, 7, 10][digits];
+    fn what_is_written_is_read_back(values in values(), precision_bits in 1u8..=10) {
         let config = HistConfig { precision_bits, ..HistConfig::default() };
         let hist = recorded(config, &values);
         let back = decode_v2(&encode_v2(&hist)).unwrap();
         prop_assert_eq!(back.config(), hist.config());
         prop_assert!(back.buckets().eq(hist.buckets()));
-    }
-
-    #[test]
-    fn a_precision_that_the_format_lacks_keeps_count_and_quantiles(
-        values in values(), precision_bits in 1u8..=10, highest in 100u64..4_000_000_000_000,
-    ) {
-        let hist = recorded(HistConfig { precision_bits, highest }, &values);
-        let back = decode_v2(&encode_v2(&hist)).unwrap();
-        prop_assert_eq!(back.count(), hist.count());
-        prop_assert!(back.config().precision_bits >= precision_bits);
-        for q in QUANTILES.into_iter().filter(|_| !hist.is_empty()) {
-            let (ours, theirs) = (hist.value_at(q).unwrap(), back.value_at(q).unwrap());
-            let tolerated = ours >> back.config().precision_bits;
-            prop_assert!(theirs >= ours && theirs - ours <= tolerated.max(ours >> precision_bits));
-        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ fn value() -> impl Strategy<Value = u64> {
 }
 
 fn config() -> impl Strategy<Value = HistConfig> {
-    (1u8..=12, prop_oneof![1u64..100_000, any::<u64>(), Just(3_600_000_000_000)])
+    (1u8..=10, prop_oneof![1u64..100_000, any::<u64>(), Just(3_600_000_000_000)])
         .prop_map(|(precision_bits, highest)| HistConfig { precision_bits, highest })
 }
 
@@ -89,6 +89,15 @@ fn histograms_of_different_make_are_not_merged() {
     let merged = ours.merge(&recorded(HistConfig::default(), &[6], &[2]));
     assert!(matches!(merged, Err(MergeError::Edges { .. })));
     assert_eq!(ours, before);
+}
+
+#[test]
+fn the_precision_is_at_least_what_was_asked_for() {
+    for (asked, given) in [(0, 4), (4, 4), (5, 7), (7, 7), (9, 10), (12, 14), (15, 17), (99, 17)] {
+        let config = HistConfig { precision_bits: asked, highest: 0 };
+        let given = HistConfig { precision_bits: given, highest: 1 };
+        assert_eq!(Hist::new(config).config(), given);
+    }
 }
 
 #[test]
