@@ -1,7 +1,22 @@
 //! Spikes: the jitter loop, the lateness of timed wake-ups, and what went on around them.
 //!
 //! A spinning thread sees everything that takes its CPU away, to the nanosecond and without the
-//! kernel's help ([`spin`]).
+//! kernel's help ([`jitter`], the loop is [`spin`]). It cannot see what waking up costs, because
+//! it never sleeps; for that there is [`wake`]. Both only measure: a gap is a start, a length and
+//! a CPU. What caused it is for evidence to say that shares the time line, CLOCK_MONOTONIC.
 #![forbid(unsafe_code)]
 
+pub mod article;
+pub mod jitter;
 pub mod spin;
+pub mod surroundings;
+pub mod wake;
+
+mod crew;
+mod sections;
+
+pub use article::Article;
+pub use crew::SpikeError;
+pub use jitter::{CpuJitter, Jitter, JitterSettings};
+pub use surroundings::Surroundings;
+pub use wake::{Wake, WakeSettings};
