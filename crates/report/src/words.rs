@@ -47,6 +47,15 @@ pub(crate) fn value(v: f64, unit: &str) -> String {
     }
 }
 
+/// Bounds with their unit, once where it is the same: `12.6 to 13.6 µs`.
+pub(crate) fn bounds([low, high]: [u64; 2], unit: &str) -> String {
+    let (low, high) = (value(low as f64, unit), value(high as f64, unit));
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, a)), Some((_, b))) if a == b => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
 /// Four significant digits, thousands set apart: `0.3333`, `12.5`, `29,956`.
 pub(crate) fn number(v: f64) -> String {
     if !v.is_finite() {
@@ -328,6 +337,13 @@ mod tests {
         ] {
             assert_eq!(value(v, unit), text);
         }
+    }
+
+    #[test]
+    fn bounds_name_a_common_unit_once() {
+        assert_eq!(bounds([12_600, 13_600], "ns"), "12.6 to 13.6 µs");
+        assert_eq!(bounds([990, 1_010], "ns"), "990 ns to 1.01 µs");
+        assert_eq!(bounds([1, 2], ""), "1 to 2");
     }
 
     #[test]

@@ -154,8 +154,14 @@ fn labels(axes: &Axes, unit: &str, out: &mut String) {
         let top = co(axes.y.y(value) / 10.0);
         put!(out, "<span class=\"y\" style=\"top:{top}%\">{}</span>", Esc(&tick(value, unit)));
     }
+    // On a phone there is room for about four nines; counted from the last, which matters most.
+    let whole = axes.end.floor() as usize;
+    let stride = whole.div_ceil(4).max(1);
     for (x, label) in nine_ticks(axes.end) {
-        put!(out, "<span class=\"x\" style=\"left:{}%\">{label}</span>", co(axes.x(x) / 10.0));
+        let crowded = x >= 1.0 && (whole - x as usize) % stride != 0;
+        let class = if crowded { "x fine" } else { "x" };
+        let left = co(axes.x(x) / 10.0);
+        put!(out, "<span class=\"{class}\" style=\"left:{left}%\">{label}</span>");
     }
     out.push_str("</div>\n");
 }
@@ -214,12 +220,11 @@ fn percentile(d: &Distribution, p: &Percentile, out: &mut String) {
             "<td class=\"num missing\">not provable<small>needs {} samples</small></td>",
             words::grouped(*needed)
         ),
-        (Some(v), Some(&[low, high]), _) => put!(
+        (Some(v), Some(&bounds), _) => put!(
             out,
-            "<td class=\"num\">{}<small>{} to {}</small></td>",
+            "<td class=\"num\">{}<small>{}</small></td>",
             Esc(&with_unit(v)),
-            Esc(&with_unit(low)),
-            Esc(&with_unit(high))
+            Esc(&words::bounds(bounds, &d.unit))
         ),
         (Some(v), None, _) => put!(out, "<td class=\"num\">{}</td>", Esc(&with_unit(v))),
         (None, _, None) => out.push_str("<td class=\"num missing\">–</td>"),

@@ -16,7 +16,7 @@ pub(super) fn hero(run: &Run, out: &mut String) {
         out,
         "<header class=\"hero\">\n<p class=\"eyebrow\">Latency report · {}{recorded} · took {}</p>\n",
         words::date(run.started_unix_ms),
-        run.took_ns
+        run.took_ns.to_string().replace(' ', "\u{a0}")
     );
     let name = if run.host.name.is_empty() { "unknown host" } else { &run.host.name };
     put!(out, "<h1>{}</h1>\n", Esc(name));

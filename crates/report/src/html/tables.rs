@@ -14,7 +14,8 @@ pub(super) fn table(table: &Table, out: &mut String) {
     let numeric = |i: usize| {
         table.rows.iter().filter_map(|row: &Vec<Cell>| row.get(i)).any(words::is_numeric)
     };
-    let numeric: Vec<bool> = (0..columns.len()).map(numeric).collect();
+    // The first column names the row, even by a number: it stands at the edge.
+    let numeric: Vec<bool> = (0..columns.len()).map(|i| i > 0 && numeric(i)).collect();
     put!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n\

@@ -61,8 +61,8 @@ fn notes(d: &Distribution, page: &mut Page) {
         let bounds: Vec<_> = Percentile::of(d)
             .iter()
             .filter_map(|p| {
-                let [low, high] = d.ci95.get(p.key)?.map(|v| words::value(v as f64, &d.unit));
-                Some(format!("{} {low} to {high}", words::percentile_name(p.key)))
+                let bounds = words::bounds(*d.ci95.get(p.key)?, &d.unit);
+                Some(format!("{} {bounds}", words::percentile_name(p.key)))
             })
             .collect();
         page.wrapped("", &format!("{who}95 % sure: {}", bounds.join(", ")), Style::Dim);
@@ -96,7 +96,7 @@ fn shapes(group: &[&Distribution], page: &mut Page) {
         page.line(&format!("{name:<label$}  {}", page.painted(&bars(&heights), Style::Info)));
     }
     let unit = group.first().map_or("", |d| d.unit.as_str());
-    let at = |exponent: u32| words::value(2f64.powi(exponent as i32), unit);
+    let at = |exponent: u32| words::tame(&words::value(2f64.powi(exponent as i32), unit));
     let axis = format!("{:label$}  {} … {}", "", at(first), at(last + 1));
     let axis = format!("{axis}: two characters per power of two, height is log(count)");
     let axis = page.painted(&axis, Style::Dim);

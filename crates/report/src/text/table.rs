@@ -29,7 +29,8 @@ pub(super) fn table(table: &Table, page: &mut Page) {
             row.iter().enumerate().map(|(i, cell)| words::cell(cell, unit(i))).collect()
         })
         .collect();
-    let right: Vec<usize> = (0..columns.len())
+    // The first column names the row, even by a number: it stands at the edge.
+    let right: Vec<usize> = (1..columns.len())
         .filter(|&i| table.rows.iter().filter_map(|row| row.get(i)).any(words::is_numeric))
         .collect();
     sheet(header, rows, &right, page);

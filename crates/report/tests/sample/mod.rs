@@ -8,6 +8,7 @@ use quietcore_measure::{
     HistConfig, HostSummary, Impact, Nanos, Run, SCHEMA, Section, Series, Status, Table, Timeline,
     Validity, Verdict, Waiver,
 };
+use serde_json::Value;
 
 /// What a tour of a badly tuned host looks like.
 pub fn run() -> Run {
@@ -54,6 +55,41 @@ pub fn run() -> Run {
     }
 }
 
+/// A run whose every text tries to break out of wherever it is put.
+pub fn hostile(text: &str) -> Run {
+    let mut value = serde_json::to_value(run()).unwrap();
+    replace_texts(&mut value, text);
+    let mut run: Run = serde_json::from_value(value).unwrap();
+    for section in &mut run.sections {
+        if let Section::Comparison(comparison) = section {
+            comparison.rows.iter_mut().for_each(|row| row.verdict = text.to_owned());
+        }
+    }
+    run
+}
+
+/// Replaces texts, but not the names that the schema itself gives.
+fn replace_texts(value: &mut Value, text: &str) {
+    const FIXED: [&str; 6] = ["type", "cause", "status", "verdict", "hist", "counts"];
+    match value {
+        Value::String(s) => *s = text.to_owned(),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_texts(item, text)),
+        Value::Object(fields) => {
+            for (key, field) in fields.iter_mut().filter(|(key, _)| !FIXED.contains(&key.as_str()))
+            {
+                match field {
+                    Value::Object(labels) if key == "labels" => {
+                        labels.clear();
+                        labels.insert(text.to_owned(), Value::String(text.to_owned()));
+                    }
+                    other => replace_texts(other, text),
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 /// Gaps of a spinning loop: mostly the loop itself, a few interrupts, rarely something worse.
 struct Gaps {
     seed: u64,
@@ -95,7 +131,8 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 33
     }
 }
@@ -111,7 +148,8 @@ fn finding(
     (us, text, origin): (f64, &str, &str),
     fix: Option<&str>,
 ) -> Finding {
-    let read = |&(source, value): &(&str, &str)| Evidence { source: source.into(), value: value.into() };
+    let read =
+        |&(source, value): &(&str, &str)| Evidence { source: source.into(), value: value.into() };
     Finding {
         id: id.into(),
         cause,
@@ -145,14 +183,27 @@ fn findings() -> Vec<Finding> {
                 ("/proc/irq/31/effective_affinity_list", "2"),
                 ("/proc/interrupts", "CPU2 +132 in 2.0 s"),
             ],
-            (20.0, "8 to 20 µs for each interrupt and its softirq, 66 a second", "kernel documentation, core-api/irq/irq-affinity"),
-            Some("echo 0-1 > /proc/irq/24/smp_affinity_list\necho 0-1 > /proc/irq/31/smp_affinity_list"),
+            (
+                20.0,
+                "8 to 20 µs for each interrupt and its softirq, 66 a second",
+                "kernel documentation, core-api/irq/irq-affinity",
+            ),
+            Some(
+                "echo 0-1 > /proc/irq/24/smp_affinity_list\necho 0-1 > /proc/irq/31/smp_affinity_list",
+            ),
         ),
         finding(
             ("power.idle-states", Cause::CState, Status::Fail),
             "CPUs 2-3 may enter C6, which takes 133 µs to leave",
-            &[("/sys/devices/system/cpu/cpu2/cpuidle/state3/latency", "133"), ("/sys/devices/system/cpu/cpu2/cpuidle/state3/disable", "0")],
-            (133.0, "up to 133 µs at the first packet after a pause", "the driver's own exit latency"),
+            &[
+                ("/sys/devices/system/cpu/cpu2/cpuidle/state3/latency", "133"),
+                ("/sys/devices/system/cpu/cpu2/cpuidle/state3/disable", "0"),
+            ],
+            (
+                133.0,
+                "up to 133 µs at the first packet after a pause",
+                "the driver's own exit latency",
+            ),
             Some("quietcore apply --cpus 2-3 --profile trading"),
         ),
         finding(
@@ -173,7 +224,11 @@ fn findings() -> Vec<Finding> {
             ("memory.thp", Cause::Memory, Status::Warn),
             "huge pages are assembled in the fault path",
             &[("/sys/kernel/mm/transparent_hugepage/defrag", "always")],
-            (900.0, "up to 900 µs for a fault that compacts memory", "kernel documentation, admin-guide/mm/transhuge"),
+            (
+                900.0,
+                "up to 900 µs for a fault that compacts memory",
+                "kernel documentation, admin-guide/mm/transhuge",
+            ),
             Some("echo madvise > /sys/kernel/mm/transparent_hugepage/defrag"),
         ),
         finding(
@@ -215,7 +270,8 @@ fn idle_states() -> Table {
         &["cpu", "state", "exit_latency_us", "residency_pct", "entered", "disabled"],
     );
     for cpu in 2..4i64 {
-        for (state, latency, residency) in [("POLL", 0, 0.01), ("C1", 2, 12.5), ("C6", 133, 87.49)] {
+        for (state, latency, residency) in [("POLL", 0, 0.01), ("C1", 2, 12.5), ("C6", 133, 87.49)]
+        {
             let entered: Cell = if state == "POLL" {
                 Cell::Unsupported { unsupported: "the driver does not count polling".into() }
             } else {
@@ -258,9 +314,27 @@ fn comparison() -> Comparison {
         a: "trading-1, before (2026-03-14 09:26 UTC)".into(),
         b: "trading-1, profile trading (2026-03-14 10:02 UTC)".into(),
         rows: vec![
-            row("jitter_gap{cpu=2} p50", 86i64.into(), 86i64.into(), Some((0.0, [-0.8, 0.8])), "same"),
-            row("jitter_gap{cpu=2} p99_9", 9_120i64.into(), 3_430i64.into(), Some((-62.4, [-66.0, -58.1])), "better"),
-            row("jitter_gap{cpu=3} p99", 412i64.into(), 498i64.into(), Some((20.9, [4.2, 41.3])), "worse"),
+            row(
+                "jitter_gap{cpu=2} p50",
+                86i64.into(),
+                86i64.into(),
+                Some((0.0, [-0.8, 0.8])),
+                "same",
+            ),
+            row(
+                "jitter_gap{cpu=2} p99_9",
+                9_120i64.into(),
+                3_430i64.into(),
+                Some((-62.4, [-66.0, -58.1])),
+                "better",
+            ),
+            row(
+                "jitter_gap{cpu=3} p99",
+                412i64.into(),
+                498i64.into(),
+                Some((20.9, [4.2, 41.3])),
+                "worse",
+            ),
             row("jitter_gap{cpu=3} p99_99", Cell::Empty, Cell::Empty, None, "not provable"),
             row("audit irq.effective-affinity", "fail".into(), "pass".into(), None, "better"),
         ],

@@ -1,0 +1,149 @@
+//! Every format, made from one run that holds every kind of section.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod sample;
+
+use quietcore_measure::{Cell, Distribution, HostSummary, Run, Section};
+use quietcore_report::{Format, Options, parse, render};
+
+fn shown(run: &Run, format: Format) -> String {
+    render(run, format, &Options::default()).unwrap()
+}
+
+#[test]
+fn json_comes_back_as_the_same_run() {
+    let run = sample::run();
+    assert_eq!(parse(shown(&run, Format::Json).as_bytes()).unwrap(), run);
+}
+
+#[test]
+fn a_run_without_sections_is_shown_in_every_format() {
+    let mut run = sample::run();
+    run.sections.clear();
+    run.host = HostSummary::default();
+    for format in Format::ALL {
+        assert!(shown(&run, format).ends_with('\n'), "{format}");
+    }
+}
+
+#[test]
+fn a_distribution_without_samples_has_no_figures() {
+    let mut run = sample::run();
+    let empty = Distribution { name: "empty".into(), unit: "ns".into(), ..Distribution::default() };
+    run.sections = vec![Section::Distribution(empty)];
+    for format in [Format::Text, Format::Html] {
+        let text = shown(&run, format);
+        assert!(text.contains("no samples"), "{text}");
+        assert!(!text.contains("0 ns"), "{text}");
+    }
+}
+
+#[test]
+fn text_names_what_fails_and_counts_what_passes() {
+    let text = shown(&sample::run(), Format::Text);
+    for part in [
+        "! INCOMPLETE",
+        "3 fail · 2 warn · 1 unknown · 1 waived · 2 pass · 1 not applicable",
+        "sysctl -w kernel.sched_rt_runtime_us=-1",
+        "until 2026-06-30",
+        "not provable from 12,004 samples: P99.99 (needs 29,956)",
+        "unsupported: the driver does not count polling (2 cells)",
+        "-62 % (-66 to -58)",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert!(!text.contains("the clock source is tsc"));
+    assert!(!text.contains('\x1b'));
+    let verbose = Options { verbose: true, ..Options::default() };
+    let verbose = render(&sample::run(), Format::Text, &verbose).unwrap();
+    assert!(verbose.contains("the clock source is tsc"));
+    assert!(verbose.contains("95 % sure: P50"));
+}
+
+#[test]
+fn text_keeps_to_its_width_but_for_what_must_be_copied() {
+    let fixes = ["echo", "sysctl"];
+    for width in [80, 100, 120] {
+        let text = render(
+            &sample::run(),
+            Format::Text,
+            &Options { width, verbose: true, ..Options::default() },
+        );
+        for line in text.unwrap().lines().filter(|line| !fixes.iter().any(|fix| line.contains(fix)))
+        {
+            assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn text_from_outside_cannot_steer_the_terminal() {
+    let text = shown(&sample::hostile("x\x1b]0;owned\x07\u{9b}31m\ry"), Format::Text);
+    let steering: Vec<char> = text.chars().filter(|c| c.is_control() && *c != '\n').collect();
+    assert_eq!(steering, []);
+}
+
+#[test]
+fn csv_is_read_back_cell_by_cell() {
+    let text = shown(&sample::run(), Format::Csv);
+    let blocks: Vec<(&str, Vec<csv::StringRecord>)> = text
+        .split("# section: ")
+        .skip(1)
+        .map(|block| {
+            let (name, rows) = block.split_once("\r\n").unwrap();
+            // Strict: every row of a block has as many fields as its first.
+            let mut reader =
+                csv::ReaderBuilder::new().has_headers(false).from_reader(rows.as_bytes());
+            (name, reader.records().collect::<Result<_, _>>().unwrap())
+        })
+        .collect();
+    let names: Vec<_> = blocks.iter().map(|(name, _)| *name).collect();
+    assert_eq!(
+        names,
+        ["run", "audit", "jitter_gap", "jitter_gaps", "power_idle_states", "compare"]
+    );
+    let cell = |block: usize, row: usize, column: &str| {
+        let rows = &blocks[block].1;
+        let index = rows[0].iter().position(|name| name == column).unwrap();
+        rows[row].get(index).unwrap().to_owned()
+    };
+    assert_eq!(cell(1, 1, "id"), "sched.rt-throttling");
+    assert_eq!(cell(1, 3, "fix").lines().count(), 2);
+    assert_eq!(cell(2, 2, "cpu"), "3");
+    assert_eq!(cell(2, 2, "p99_99"), "");
+    assert_eq!(cell(4, 1, "entered"), "unsupported: the driver does not count polling");
+    assert_eq!(cell(5, 2, "ci95_low"), "-66");
+    // Siblings share a block: a header and one row each.
+    assert_eq!(blocks[2].1.len(), 3);
+}
+
+#[test]
+fn csv_survives_whatever_a_text_holds() {
+    let evil = "a,\"b\"\r\n# section: x";
+    let text = shown(&sample::hostile(evil), Format::Csv);
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+    let fields: Vec<String> = reader
+        .records()
+        .flat_map(|record| record.unwrap().iter().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    assert!(fields.iter().filter(|field| *field == evil).count() > 50);
+}
+
+#[test]
+fn a_cell_that_was_not_measured_is_never_zero() {
+    let mut run = sample::run();
+    let Some(Section::Table(table)) =
+        run.sections.iter_mut().find(|s| matches!(s, Section::Table(_)))
+    else {
+        panic!("the sample has a table");
+    };
+    table.columns = vec!["what".into(), "value_ns".into()];
+    table.rows = vec![vec!["x".into(), Cell::Unsupported { unsupported: "no PMU".into() }]];
+    let table = Section::Table(table.clone());
+    run.sections = vec![table];
+    for format in Format::ALL {
+        let text = shown(&run, format);
+        assert!(text.contains("unsupported") && text.contains("no PMU"), "{format}: {text}");
+    }
+}
