@@ -35,10 +35,35 @@ impl Dirs {
         Ok(Self { root, lab })
     }
 
-    /// The files of one scenario's guest.
+    /// The files of one scenario's guest. Two labs may run at a time, hence our number in it.
     pub fn run(&self, scenario: &str) -> PathBuf {
-        self.lab.join("run").join(scenario)
+        self.lab.join(format!("{RUN}{}", std::process::id())).join(scenario)
     }
+
+    /// Removes what earlier labs left for looking at.
+    pub fn forget_earlier_runs(&self) -> Result<()> {
+        for path in list(&self.lab)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let Some(pid) = name.strip_prefix(RUN) else { continue };
+            if !Path::new("/proc").join(pid).exists() {
+                fs::remove_dir_all(&path).with_context(|| format!("removing {name}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Folders of running guests: this and a process id.
+const RUN: &str = "run-";
+
+/// What is in a folder, sorted.
+pub fn list(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
+        paths.push(entry.with_context(|| format!("reading {}", dir.display()))?.path());
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 /// Makes `dir` an empty folder.

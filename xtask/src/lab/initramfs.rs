@@ -32,6 +32,8 @@ pub fn build(s: &Scenario, steps: &[Step], kernel: &Kernel, quietcore: &Path) ->
     a.file("etc/hostname", 0o644, format!("{}\n", s.name).as_bytes());
     a.file("etc/os-release", 0o644, b"ID=lab\nPRETTY_NAME=\"quietcore lab guest\"\n");
 
+    a.file(&format!("boot/config-{}", kernel.release), 0o644, &kernel.config);
+
     let mut wanted = MODULES.to_vec();
     wanted.extend(s.modules);
     let mut order = String::new();

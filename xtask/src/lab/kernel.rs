@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::host::{self, Dirs};
+use super::host::{self, Dirs, list};
 
 /// An unpacked kernel package.
 pub struct Kernel {
@@ -16,6 +16,8 @@ pub struct Kernel {
     pub vmlinuz: PathBuf,
     /// Module file by module name, dashes written as underscores.
     modules: BTreeMap<String, PathBuf>,
+    /// What it was built with, as distributions keep it in /boot.
+    pub config: Vec<u8>,
     builtin: Vec<String>,
 }
 
@@ -27,10 +29,17 @@ pub fn obtain(dirs: &Dirs, package: Option<&str>) -> Result<Kernel> {
     };
     if !home.is_dir() {
         // Unpacked aside and renamed, so that a run that is cut short leaves nothing half done.
-        let stage = dirs.lab.join("kernel.part");
+        let stage = dirs.lab.join(format!("part-{}", std::process::id()));
         host::fresh_dir(&stage)?;
-        fetch(&stage, package)?;
-        fs::rename(&stage, &home).context("moving the unpacked kernel")?;
+        let fetched = fetch(&stage, package);
+        let moved = fetched.and_then(|()| fs::rename(&stage, &home).context("moving the kernel"));
+        if moved.is_err() {
+            fs::remove_dir_all(&stage).context("removing a kernel that is not whole")?;
+        }
+        // Another lab may have been quicker.
+        if !home.is_dir() {
+            moved?;
+        }
     }
     open(&home)
         .with_context(|| format!("{} is damaged; delete it to fetch it again", home.display()))
@@ -136,7 +145,8 @@ fn open(home: &Path) -> Result<Kernel> {
     collect(&tree.join("kernel"), &mut modules)?;
     let builtin = fs::read_to_string(tree.join("modules.builtin")).unwrap_or_default();
     let builtin = builtin.lines().map(|l| module_name(Path::new(l))).collect();
-    Ok(Kernel { release, vmlinuz: image, modules, builtin })
+    let config = fs::read(home.join(format!("boot/config-{release}"))).unwrap_or_default();
+    Ok(Kernel { release, vmlinuz: image, modules, config, builtin })
 }
 
 fn collect(dir: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<()> {
@@ -148,15 +158,6 @@ fn collect(dir: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn list(dir: &Path) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(dir).with_context(|| format!("reading {}", dir.display()))? {
-        paths.push(entry.with_context(|| format!("reading {}", dir.display()))?.path());
-    }
-    paths.sort();
-    Ok(paths)
 }
 
 fn file_name(path: &Path) -> String {

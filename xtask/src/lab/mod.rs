@@ -75,7 +75,8 @@ struct Options {
     /// Print the scenarios and what each is for, boot nothing
     #[arg(long)]
     list: bool,
-    /// Keep the guests' kernel logs of scenarios that passed, too, and say where they are
+    /// Keep the guests' kernel logs of scenarios that passed, too, and say where they are (those of
+    /// failed ones stay until the next run)
     #[arg(long)]
     keep_console: bool,
     /// Print what each step in the guest wrote, for writing a scenario
@@ -181,6 +182,7 @@ struct Lab<'a> {
 impl<'a> Lab<'a> {
     fn prepare(options: &'a Options, chosen: &[&'static Scenario]) -> Result<Self> {
         let dirs = Dirs::find()?;
+        dirs.forget_earlier_runs()?;
         let mut programs = vec!["qemu", "busybox", "dpkg-deb", "setpriv", "sha256sum"];
         if chosen.iter().any(|s| s.acpi.is_some()) {
             programs.push("iasl");
@@ -252,7 +254,12 @@ impl<'a> Lab<'a> {
     fn tidy(&self, s: &Scenario, clean: bool) -> Result<()> {
         let dir = self.dirs.run(s.name);
         if clean && !self.options.keep_console {
-            return fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()));
+            fs::remove_dir_all(&dir).with_context(|| format!("removing {}", dir.display()))?;
+            if let Some(all) = dir.parent() {
+                // Fails while another scenario's files are in it.
+                let _ = fs::remove_dir(all);
+            }
+            return Ok(());
         }
         eprintln!("lab: the guest's kernel log is {}", dir.join("console.log").display());
         Ok(())
