@@ -32,7 +32,7 @@ pub struct Mutation {
     /// Texts replaced within recorded answers: each must be found.
     #[serde(default)]
     replace: BTreeMap<String, Vec<[String; 2]>>,
-    /// Answers of the second reading of a probe.
+    /// Answers of the second reading of a probe, besides those that the base has.
     #[serde(default)]
     later: BTreeMap<String, Value>,
     /// Every finding whose status differs from the base, with its new status.
@@ -83,9 +83,11 @@ impl Mutation {
             }
             host.set(key, serde_json::from_str(&text).unwrap());
         }
-        if !self.later.is_empty() {
-            host.moments.truncate(1);
-            host.moments.push(self.later.clone().into_iter().collect());
+        if !self.later.is_empty() && host.moments.len() < 2 {
+            host.moments.push(Default::default());
+        }
+        for (key, answer) in &self.later {
+            host.moments[1].insert(key.clone(), answer.clone());
         }
         host
     }

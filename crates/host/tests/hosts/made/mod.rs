@@ -6,6 +6,7 @@
 
 mod cpus;
 mod irqs;
+mod probe;
 mod tasks;
 
 use quietcore_sys::host::Snapshot;
@@ -16,7 +17,7 @@ use crate::testdata;
 /// A part of a made host.
 type Part = fn(&mut Snapshot);
 
-const SERVER: &[Part] = &[cpus::server, irqs::server, tasks::server];
+const SERVER: &[Part] = &[cpus::server, irqs::server, probe::server, tasks::server];
 const LAPTOP: &[Part] = &[cpus::laptop, irqs::laptop, tasks::laptop];
 
 /// The server's CPUs: node 0 has 0-19 and their siblings 40-59, node 1 has 20-39 and 60-79.
@@ -36,6 +37,15 @@ pub fn files(host: &mut Snapshot, folder: &str, files: &[(&str, &str)]) {
     for (name, text) in files {
         file(host, &format!("{folder}/{name}"), format!("{text}\n"));
     }
+}
+
+/// Puts into the second reading of a probe what has changed since the first. Parts that change a
+/// file's first reading again take it out, so this comes last.
+pub fn later(host: &mut Snapshot, key: &str, answer: Value) {
+    if host.moments.len() < 2 {
+        host.moments.push(Default::default());
+    }
+    host.moments[1].insert(key.to_owned(), answer);
 }
 
 /// Puts a directory in.
