@@ -5,6 +5,17 @@
 //! Values are drawn beforehand, and records follow each other without pause, so that the time is
 //! that of an instruction stream with nothing else to do. Without `--bench` (as
 //! `cargo test --benches` runs it) a round or two show that it still works.
+//!
+//! On a shared two-core virtual machine (AMD EPYC of family 26, 3.6 GHz), values spread over four
+//! decades:
+//!
+//! | | ns | cycles | ratio |
+//! | --- | --- | --- | --- |
+//! | hdrhistogram 7.5.4 | 2.82 | 10.3 | 1.00 |
+//! | `Hist` | 2.06 | 7.5 | 0.72 |
+//! | `Hist` with one edge | 2.00 | 7.3 | 0.72 |
+//! | `Window` | 1.94 | 7.1 | 0.69 |
+//! | `GapStore`, full | 1.68 | 6.1 | 0.60 |
 
 use std::hint::black_box;
 use std::time::Instant;

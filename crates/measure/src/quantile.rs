@@ -93,10 +93,11 @@ pub struct Difference {
 /// How a quantile changed from `a` to `b`.
 ///
 /// Each side gets an interval of 97.5 % confidence; that both hold has at least 95 % (Bonferroni),
-/// so the change lies between `b.low / a.high` and `b.high / a.low`, and a verdict of better or
-/// worse, which needs intervals that do not touch, is a false alarm in less than 5 % of pairs that
-/// do not differ (in practice far less: the price of assuming nothing of the shape is power, not
-/// honesty). It needs somewhat more values than [`samples_needed`]: 3,688 for P99.9.
+/// so the change lies between `b.low / a.high` and `b.high / a.low`. Better or worse needs intervals
+/// that do not touch, which is a false alarm in less than 5 % of the pairs that do not differ, and in
+/// practice in far fewer. That is wanted: a comparison shows dozens of quantiles at once, and an
+/// alarm in every twentieth would be one in every comparison. The price is power, and somewhat more
+/// values than [`samples_needed`]: 3,688 for P99.9.
 pub fn difference(a: &Hist, b: &Hist, q: f64) -> Difference {
     let bounds = interval(a, q, ALPHA / 2.0).zip(interval(b, q, ALPHA / 2.0));
     let Some((before, after)) = bounds else {
