@@ -91,8 +91,9 @@ pub struct Jitter {
     pub clock: Clock,
     /// Start on CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// How far a gap's start can be misplaced on CLOCK_MONOTONIC.
-    pub start_error: Nanos,
+    /// From ticks of the clock to CLOCK_MONOTONIC during the measurement: puts what others
+    /// stamped with the same counter on the gaps' time line.
+    pub timebase: Timebase,
     /// CPU by CPU.
     pub cpus: Vec<CpuJitter>,
     /// What else happened.
@@ -149,7 +150,6 @@ impl Jitter {
             validity.note(Verdict::Incomplete, "stopped before its time");
         }
         surroundings.judge(&mut validity);
-        let start_error = Nanos(work.timebase.error_ns());
         let start_ns = work.timebase.monotonic_ns(work.start);
         let cpus: Vec<_> = work
             .shares
@@ -159,7 +159,13 @@ impl Jitter {
         for cpu in &cpus {
             cpu.note(settings, &mut validity);
         }
-        Ok(Self { clock, start_ns, start_error, cpus, surroundings, validity })
+        let timebase = work.timebase;
+        Ok(Self { clock, start_ns, timebase, cpus, surroundings, validity })
+    }
+
+    /// How far a gap's start can be misplaced on CLOCK_MONOTONIC.
+    pub fn start_error(&self) -> Nanos {
+        Nanos(self.timebase.error_ns())
     }
 }
 
@@ -345,7 +351,7 @@ mod tests {
         let jitter = run(None, cpus.clone()).unwrap();
         assert_eq!(jitter.cpus.iter().map(|cpu| cpu.cpu).collect::<CpuSet>(), cpus);
         for cpu in &jitter.cpus {
-            let covered = cpu.late + cpu.elapsed + jitter.start_error;
+            let covered = cpu.late + cpu.elapsed + jitter.start_error();
             assert!(covered >= Nanos::from_ms(50), "{covered}");
             assert_eq!(cpu.gaps.len() as u64 + cpu.omitted, cpu.gap_count);
             assert_eq!(cpu.gap_lengths.count(), cpu.gap_count);
@@ -361,7 +367,7 @@ mod tests {
         let after = KernelClock::Monotonic.now();
         assert!(before < jitter.start_ns && jitter.start_ns < after);
         for gap in &jitter.cpus[0].gaps {
-            assert!(gap.start_ns + jitter.start_error.0 >= jitter.start_ns, "{gap:?}");
+            assert!(gap.start_ns + jitter.start_error().0 >= jitter.start_ns, "{gap:?}");
             assert!(gap.start_ns + gap.len_ns.0 < after, "{gap:?}");
         }
     }
