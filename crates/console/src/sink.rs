@@ -151,12 +151,14 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Writes text to stdout and flushes; a reader that is gone is [`SinkError::ReaderGone`].
 pub fn print(text: &str) -> Result<(), SinkError> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => SinkError::ReaderGone,
-            _ => SinkError::Stdout(error),
-        }
-    })
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(stdout_error)
+}
+
+fn stdout_error(error: io::Error) -> SinkError {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => SinkError::ReaderGone,
+        _ => SinkError::Stdout(error),
+    }
 }
 
 /// Writes a run that is at hand already. What measures calls [`Output::open`] first instead.
@@ -218,6 +220,13 @@ mod tests {
         sink.write(&run()).unwrap();
         assert!(fs::read_to_string(&path).unwrap().contains("\"schema\""));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+    }
+
+    #[test]
+    fn only_a_closed_pipe_means_that_the_reader_is_gone() {
+        let of = |kind: io::ErrorKind| stdout_error(kind.into());
+        assert!(matches!(of(io::ErrorKind::BrokenPipe), SinkError::ReaderGone));
+        assert!(matches!(of(io::ErrorKind::StorageFull), SinkError::Stdout(_)));
     }
 
     #[test]

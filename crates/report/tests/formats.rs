@@ -38,6 +38,25 @@ fn a_distribution_without_samples_has_no_figures() {
     }
 }
 
+/// Compares with a file beside the tests; `QUIETCORE_BLESS=1 cargo test` writes it anew.
+fn golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("QUIETCORE_BLESS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert!(text == expected, "{} differs; it is now\n{text}", path.display());
+}
+
+#[test]
+fn text_looks_as_it_was_last_approved() {
+    golden("sample.txt", &shown(&sample::run(), Format::Text));
+    let narrow = Options { width: 80, verbose: true, ..Options::default() };
+    golden("sample-80-verbose.txt", &render(&sample::run(), Format::Text, &narrow).unwrap());
+    let coloured = Options { colour: true, ..Options::default() };
+    golden("sample-colour.txt", &render(&sample::run(), Format::Text, &coloured).unwrap());
+}
+
 #[test]
 fn text_names_what_fails_and_counts_what_passes() {
     let text = shown(&sample::run(), Format::Text);

@@ -10,8 +10,8 @@ use crate::words::{self, Percentile};
 /// Points of all curves of a chart together: it keeps a page with 64 CPUs below its size.
 const POINTS: usize = 2_000;
 
-/// Colours in the style sheet; further series take them again.
-pub(super) const COLOURS: usize = 8;
+/// Colours in the style sheet; further series take them again, in a thinner line.
+const COLOURS: usize = 8;
 
 pub(super) fn render(group: &[&Distribution], part: usize, out: &mut String) {
     let Some(first) = group.first() else { return };
@@ -75,15 +75,21 @@ fn chart(group: &[&Distribution], shapes: &[Option<Shape>], unit: &str, out: &mu
     out.push_str("</div>\n<figcaption>Percentile, each nine as wide as the one before</figcaption>\n</figure>\n");
 }
 
+/// The class that colours a series; see the style sheet.
+pub(super) fn colour(index: usize) -> String {
+    let again = if index < COLOURS { "" } else { " again" };
+    format!("k{}{again}", index % COLOURS)
+}
+
 /// One key per series. The script lets them switch curves on and off.
 pub(super) fn legend(names: impl Iterator<Item = String>, out: &mut String) {
     out.push_str("<ul class=\"legend\">\n");
     for (index, name) in names.enumerate() {
         put!(
             out,
-            "<li><button type=\"button\" class=\"key k{}\" data-series=\"{index}\" \
+            "<li><button type=\"button\" class=\"key {}\" data-series=\"{index}\" \
              aria-pressed=\"true\" disabled>{}</button></li>\n",
-            index % COLOURS,
+            colour(index),
             Esc(&name)
         );
     }
@@ -110,7 +116,7 @@ fn series(d: &Distribution, index: usize, curve: &[(f64, u64)], axes: &Axes, out
     let joint = joint(curve, split, proven);
     let solid: Vec<_> = curve[..split].iter().chain(&joint).map(at).collect();
     let dashed: Vec<_> = joint.iter().chain(&curve[split..]).map(at).collect();
-    put!(out, "<g class=\"s k{}\" data-series=\"{index}\">", index % COLOURS);
+    put!(out, "<g class=\"s {}\" data-series=\"{index}\">", colour(index));
     let mut whiskers = String::new();
     for p in Percentile::of(d) {
         if let Some([low, high]) = d.ci95.get(p.key) {
@@ -199,9 +205,9 @@ fn row(d: &Distribution, index: usize, out: &mut String) {
     let shown = |v: Option<u64>| v.map_or("–".to_owned(), |v| words::value(v as f64, &d.unit));
     put!(
         out,
-        "<tr><th scope=\"row\"><span class=\"key k{}\">{}</span></th><td class=\"num\">{}</td>\
+        "<tr><th scope=\"row\"><span class=\"key {}\">{}</span></th><td class=\"num\">{}</td>\
          <td class=\"num\">{}</td>",
-        index % COLOURS,
+        colour(index),
         Esc(&name(d)),
         words::grouped(d.count),
         Esc(&shown(d.min))

@@ -2,7 +2,7 @@
 
 use quietcore_measure::{Series, Timeline};
 
-use super::curves::{COLOURS, tick};
+use super::curves::{colour, tick};
 use super::markup::{Esc, co, put};
 use super::scale::{Log, SIDE, linear_ticks};
 use crate::words;
@@ -58,10 +58,10 @@ fn lane(
     let largest = series.points.iter().map(|&(_, v)| v).fold(0.0, f64::max);
     put!(
         out,
-        "<div class=\"lane\"><p class=\"key k{}\">{}</p><div class=\"plot\" tabindex=\"0\" \
+        "<div class=\"lane\"><p class=\"key {}\">{}</p><div class=\"plot\" tabindex=\"0\" \
          role=\"img\" aria-label=\"{}: {} points, the largest {}\">\n<svg viewBox=\"0 0 1000 1000\" \
          preserveAspectRatio=\"none\" aria-hidden=\"true\" focusable=\"false\">",
-        index % COLOURS,
+        colour(index),
         Esc(&name),
         Esc(&name),
         words::grouped(series.points.len() as u64),
@@ -77,7 +77,7 @@ fn lane(
     for &(x, y) in drawn {
         put!(dots, "M{} {}h0", co(x), co(y));
     }
-    put!(out, "<path class=\"dots k{}\" d=\"{dots}\"/></svg>\n", index % COLOURS);
+    put!(out, "<path class=\"dots {}\" d=\"{dots}\"/></svg>\n", colour(index));
     out.push_str("<div aria-hidden=\"true\">");
     for value in ticks {
         let top = co(y.y(value) / 10.0);

@@ -62,10 +62,10 @@
   addEventListener("hashchange", reveal);
   reveal();
 
-  // Printed, every card is open, whatever the screen shows.
+  // Printed, every card is there, and open unless all is well, whatever the screen shows.
   addEventListener("beforeprint", () => all(".card").forEach((card) => {
     card.dataset.was = `${card.open} ${card.hidden}`;
-    card.open = true;
+    card.open = !card.matches(".st-pass, .st-na");
     card.hidden = false;
   }));
   addEventListener("afterprint", () => all(".card").forEach((card) => {
@@ -141,9 +141,9 @@
       tip.style.right = left ? `${plot.clientWidth - x + 12}px` : "auto";
     };
     const rows = (lines) => {
-      tip.replaceChildren(...lines.map(([name, text, key]) => {
+      tip.replaceChildren(...lines.map(([name, text, sign]) => {
         const line = document.createElement("div");
-        const label = make("b", key === undefined ? "" : `key k${key % 8}`, line);
+        const label = make("b", sign || "", line);
         label.textContent = name;
         make("i", "", line).textContent = text;
         return line;
@@ -162,6 +162,7 @@
       group,
       index: Number(group.dataset.series),
       points: all("polyline", group).flatMap((line) => [...line.points].map((p) => [p.x, p.y])),
+      proven: Math.max(0, ...[...group.querySelector(".line").points].map((p) => p.x)),
     }));
     const cross = make("div", "cross", plot);
     cross.hidden = true;
@@ -183,7 +184,11 @@
         .filter(([, y]) => y !== null)
         .sort(([, a], [, b]) => a - b)
         .slice(0, 12)
-        .map(([s, y]) => [keys[s.index].textContent, show(value(y), chart.dataset.unit), s.index]);
+        .map(([s, y]) => {
+          const seen = show(value(y), chart.dataset.unit);
+          const text = here > s.proven ? `${seen} seen, not provable` : seen;
+          return [keys[s.index].textContent, text, keys[s.index].className];
+        });
       rows([[`P${percentile.toFixed(places)}`, ""], ...lines]);
       cross.hidden = false;
       cross.style.left = `${here / 10}%`;

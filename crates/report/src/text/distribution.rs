@@ -2,7 +2,7 @@
 
 use quietcore_measure::Distribution;
 
-use super::page::{Page, Style, bars};
+use super::page::{Bars, Page, Style};
 use super::table::sheet;
 use crate::curve::Shape;
 use crate::words::{self, Percentile};
@@ -93,7 +93,10 @@ fn shapes(group: &[&Distribution], page: &mut Page) {
             .flat_map(|height| [height, height])
             .collect();
         let name = words::tame(&words::labels(&d.labels));
-        page.line(&format!("{name:<label$}  {}", page.painted(&bars(&heights), Style::Info)));
+        page.line(&format!(
+            "{name:<label$}  {}",
+            page.painted(&Bars::of(&heights).row(&heights), Style::Info)
+        ));
     }
     let unit = group.first().map_or("", |d| d.unit.as_str());
     let at = |exponent: u32| words::tame(&words::value(2f64.powi(exponent as i32), unit));

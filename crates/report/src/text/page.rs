@@ -127,21 +127,38 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A row of bars, one character each; 0 is empty. Heights follow the logarithm, so
-/// that a single outlier stays visible beside a million of its peers.
-pub(super) fn bars(heights: &[f64]) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let positive = heights.iter().copied().filter(|&h| h > 0.0);
-    let low = positive.clone().fold(f64::INFINITY, f64::min).ln();
-    let high = positive.fold(0.0, f64::max).ln();
-    let bar = |&height: &f64| {
-        if height <= 0.0 {
-            return ' ';
+/// The range of bar heights. Heights follow the logarithm, so that a single outlier stays visible
+/// beside a million of its peers; rows that are to be compared share a scale.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bars {
+    low: f64,
+    high: f64,
+}
+
+impl Bars {
+    const SIGNS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+    /// The scale on which the smallest of these heights above 0 is lowest and the largest full.
+    pub(super) fn of<'a>(heights: impl IntoIterator<Item = &'a f64>) -> Self {
+        let (mut low, mut high) = (f64::INFINITY, 0.0f64);
+        for &height in heights.into_iter().filter(|&&height| height > 0.0) {
+            (low, high) = (low.min(height), high.max(height));
         }
-        let share = if high > low { (height.ln() - low) / (high - low) } else { 1.0 };
-        BARS[((share * 7.0).round() as usize).min(7)]
-    };
-    heights.iter().map(bar).collect()
+        Self { low: low.ln(), high: high.ln() }
+    }
+
+    /// A row of bars, one character each; 0 is empty.
+    pub(super) fn row(self, heights: &[f64]) -> String {
+        let bar = |&height: &f64| {
+            if height <= 0.0 {
+                return ' ';
+            }
+            let span = self.high - self.low;
+            let share = if span > 0.0 { (height.ln() - self.low) / span } else { 1.0 };
+            Self::SIGNS[((share * 7.0).round() as usize).min(7)]
+        };
+        heights.iter().map(bar).collect()
+    }
 }
 
 #[cfg(test)]
@@ -157,9 +174,11 @@ mod tests {
 
     #[test]
     fn bars_show_the_rare_beside_the_common() {
+        let bars = |heights: &[f64]| Bars::of(heights).row(heights);
         assert_eq!(bars(&[1.0, 0.0, 1e6]), "▁ █");
         assert_eq!(bars(&[5.0, 5.0]), "██");
         assert_eq!(bars(&[]), "");
+        assert_eq!(Bars::of(&[1.0, 100.0]).row(&[1.0]), "▁");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use quietcore_measure::{Series, Timeline};
 
-use super::page::{Page, Style, bars};
+use super::page::{Bars, Page, Style};
 use super::table::sheet;
 use crate::words;
 
@@ -17,9 +17,14 @@ pub(super) fn timeline(timeline: &Timeline, page: &mut Page) {
         timeline.series.iter().map(|s| words::tame(&words::labels(&s.labels))).collect();
     let label = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let columns = page.width().saturating_sub(label + 2).clamp(10, 80);
-    for (series, name) in timeline.series.iter().zip(names) {
-        let strip = bars(&largest_by_column(series, timeline.span_ns, columns));
-        page.line(&format!("{name:<label$}  {}", page.painted(&strip, Style::Info)));
+    let strips: Vec<_> = timeline
+        .series
+        .iter()
+        .map(|series| largest_by_column(series, timeline.span_ns, columns))
+        .collect();
+    let bars = Bars::of(strips.iter().flatten());
+    for (strip, name) in strips.iter().zip(names) {
+        page.line(&format!("{name:<label$}  {}", page.painted(&bars.row(strip), Style::Info)));
     }
     let span = words::value(timeline.span_ns as f64, "ns");
     let axis = format!("{:label$}  0 … {span}: height is log(largest in the interval)", "");
