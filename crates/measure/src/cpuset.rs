@@ -13,7 +13,9 @@ const LIMIT: usize = 16_384;
 ///
 /// Serialised as the kernel's list format, `"0,2-5"`: the syntax of `isolcpus=`, of
 /// `/sys/devices/system/cpu/online` and of every `--cpus` flag.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct CpuSet {
@@ -47,7 +49,9 @@ pub enum CpuSetError {
         cpu: usize,
     },
     /// A mask that is not comma-separated hexadecimal words.
-    #[error("`{0}` is not a CPU mask: expected comma-separated 32-bit hexadecimal words, as ff,ffffffff")]
+    #[error(
+        "`{0}` is not a CPU mask: expected comma-separated 32-bit hexadecimal words, as ff,ffffffff"
+    )]
     Mask(String),
 }
 
@@ -71,8 +75,7 @@ impl CpuSet {
             return Ok(set);
         }
         for part in trimmed.split(',') {
-            let wrong =
-                || CpuSetError::Part { part: part.to_owned(), list: trimmed.to_owned() };
+            let wrong = || CpuSetError::Part { part: part.to_owned(), list: trimmed.to_owned() };
             let (range, stride) = match part.split_once(':') {
                 Some((range, stride)) => (range, Some(stride)),
                 None => (part, None),

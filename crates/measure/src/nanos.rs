@@ -13,7 +13,17 @@ use serde::{Deserialize, Serialize};
 /// 64 bits hold 584 years, so arithmetic saturates instead of wrapping: a clock that runs
 /// backwards shows as 0, never as an absurdly long gap.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
     JsonSchema,
 )]
 #[serde(transparent)]
@@ -93,7 +103,9 @@ impl fmt::Display for Nanos {
 
 /// What was wrong with a duration on the command line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a duration: write a number and a unit (ns, us, ms, s, m, h), as 500us, 10s or 2m")]
+#[error(
+    "`{0}` is not a duration: write a number and a unit (ns, us, ms, s, m, h), as 500us, 10s or 2m"
+)]
 pub struct ParseDurationError(String);
 
 impl FromStr for Nanos {
