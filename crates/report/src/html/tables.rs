@@ -90,9 +90,8 @@ pub(super) fn comparison(comparison: &Comparison, out: &mut String) {
     out.push_str(
         "</ul>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Comparison\">\n\
          <table class=\"comparison\">\n<thead><tr><th scope=\"col\">What</th>\
-         <th scope=\"col\" class=\"num\">A</th><th scope=\"col\" class=\"num\">B</th>\
-         <th scope=\"col\" class=\"num\">Change</th><th scope=\"col\" class=\"wide\">− · +</th>\
-         <th scope=\"col\">Verdict</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\">Verdict</th><th scope=\"col\" class=\"num\">A</th><th scope=\"col\" class=\"num\">B</th>\
+         <th scope=\"col\" class=\"num\">Change</th><th scope=\"col\" class=\"wide\">− · +</th></tr></thead>\n<tbody>\n",
     );
     let reach = reach(&comparison.rows);
     for row in &comparison.rows {
@@ -110,21 +109,19 @@ pub(super) fn comparison(comparison: &Comparison, out: &mut String) {
 fn compared(row: &ComparisonRow, reach: f64, out: &mut String) {
     put!(
         out,
-        "<tr><th scope=\"row\"><code>{}</code></th><td class=\"num\">{}</td>\
-         <td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"wide\">",
+        "<tr><th scope=\"row\"><code>{}</code></th><td><span class=\"chip {}\">{} {}</span></td>\
+         <td class=\"num\">{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td>\
+         <td class=\"wide\">",
         Esc(&row.what),
+        class(&row.verdict),
+        words::verdict_symbol(&row.verdict),
+        Esc(&row.verdict),
         Esc(&words::compared(&row.a)),
         Esc(&words::compared(&row.b)),
         Esc(&words::change(row.change_pct, row.ci95_pct)),
     );
     forest(row, reach, out);
-    put!(
-        out,
-        "</td><td><span class=\"chip {}\">{} {}</span></td></tr>\n",
-        class(&row.verdict),
-        words::verdict_symbol(&row.verdict),
-        Esc(&row.verdict)
-    );
+    out.push_str("</td></tr>\n");
 }
 
 /// The change and its bounds on an axis with zero in the middle.
