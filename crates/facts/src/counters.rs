@@ -89,8 +89,8 @@ impl CpuTimes {
             let [user, nice, system, idle, iowait, irq, softirq, steal] = *t.first_chunk()?;
             Some(Self {
                 cpu,
-                busy: user + nice + system + irq + softirq,
-                idle: idle + iowait,
+                busy: [user, nice, system, irq, softirq].into_iter().fold(0, u64::saturating_add),
+                idle: idle.saturating_add(iowait),
                 steal,
             })
         };

@@ -4,7 +4,7 @@
 //! hold what is; whether that is good is for the checks of the `host` crate to say.
 #![forbid(unsafe_code)]
 
-mod counters;
+pub mod counters;
 
 use std::sync::OnceLock;
 

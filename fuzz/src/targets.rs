@@ -1,0 +1,187 @@
+//! The parsers, one function each. What can be checked besides "it returns" is checked.
+
+use std::path::Path;
+
+use quietcore_facts::counters::CpuTimes;
+use quietcore_facts::irqs::Interrupts;
+use quietcore_facts::{Boot, Facts};
+use quietcore_host::{Audit, Scope, Waivers, audit};
+use quietcore_measure::{CpuSet, Nanos, decode_v2, encode_v2, read_log};
+use quietcore_sys::Host;
+use quietcore_sys::host::{Snapshot, scrub};
+
+use crate::Target;
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target { name: "cpu_list", seeds: cpu_lists, run: cpu_list },
+    Target { name: "cpu_mask", seeds: cpu_masks, run: cpu_mask },
+    Target { name: "duration", seeds: durations, run: duration },
+    Target { name: "boot_line", seeds: boot_lines, run: boot_line },
+    Target { name: "interrupts", seeds: interrupt_tables, run: interrupts },
+    Target { name: "cpu_times", seeds: stats, run: cpu_times },
+    Target { name: "snapshot", seeds: snapshots, run: snapshot },
+    Target { name: "run", seeds: runs, run },
+    Target { name: "waivers", seeds: waiver_files, run: waivers },
+    Target { name: "histogram", seeds: histograms, run: histogram },
+    Target { name: "histogram_log", seeds: histogram_logs, run: histogram_log },
+    Target { name: "scrubber", seeds: texts, run: scrubber },
+];
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
+    texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn cpu_lists() -> Vec<Vec<u8>> {
+    seeds(&["0,2-5", "0-31:2/8,40", "(null)", "", "2-19,42-59\n"])
+}
+
+fn cpu_list(bytes: &[u8]) {
+    if let Ok(set) = CpuSet::parse_list(&text(bytes)) {
+        assert_eq!(CpuSet::parse_list(&set.to_string()), Ok(set));
+    }
+}
+
+fn cpu_masks() -> Vec<Vec<u8>> {
+    seeds(&["f", "ff,ffffffff", "00000000,00000000,0000000c\n", "0x3"])
+}
+
+fn cpu_mask(bytes: &[u8]) {
+    if let Ok(set) = CpuSet::parse_mask(&text(bytes)) {
+        assert_eq!(CpuSet::parse_mask(&set.to_mask(1)), Ok(set));
+    }
+}
+
+fn durations() -> Vec<Vec<u8>> {
+    seeds(&["10s", "500us", "1.5ms", "2m", "100ns"])
+}
+
+fn duration(bytes: &[u8]) {
+    if let Ok(Nanos(ns)) = text(bytes).parse() {
+        assert_eq!(format!("{ns}ns").parse(), Ok(Nanos(ns)));
+    }
+}
+
+fn boot_lines() -> Vec<Vec<u8>> {
+    seeds(&[
+        "BOOT_IMAGE=/vmlinuz root=/dev/sda1 isolcpus=managed_irq,domain,2-N nohz_full=all rcu_nocbs=2,3 -- x",
+        r#"dyndbg="file a.c +p" isolcpus=1-3:1/2 irqaffinity=0 quiet"#,
+    ])
+}
+
+fn boot_line(bytes: &[u8]) {
+    let boot = Boot::parse(&text(bytes), 7);
+    assert!(boot.intended().highest().is_none_or(|top| top < 16_384));
+}
+
+fn interrupt_tables() -> Vec<Vec<u8>> {
+    seeds(&[
+        "           CPU0       CPU2\n 24:  1  5  IO-APIC   5-edge      ACPI:Ged\nLOC:  5  8   Local timer interrupts\nERR:  0\n",
+    ])
+}
+
+fn interrupts(bytes: &[u8]) {
+    let table = Interrupts::parse(&text(bytes));
+    for row in table.rows.values() {
+        assert!(row.counts.len() <= table.cpus.len() && row.text.len() >= row.actions().len());
+    }
+    for cpu in &table.cpus {
+        assert!(table.since(&table, *cpu).is_empty());
+    }
+}
+
+fn stats() -> Vec<Vec<u8>> {
+    seeds(&[
+        "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 10 0 0 100 0 0 0 20 0 0\ncpu1 1 2 3 4 5 6 7 8 9 10\nintr 5\n",
+    ])
+}
+
+fn cpu_times(bytes: &[u8]) {
+    let _ = CpuTimes::parse(&text(bytes));
+}
+
+fn host_files() -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/hosts");
+    let hosts = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    hosts.filter_map(|host| std::fs::read(host.path().join("host.json")).ok()).collect()
+}
+
+/// The smallest recorded host: the larger ones mutilate no better and take longer.
+fn snapshots() -> Vec<Vec<u8>> {
+    host_files().into_iter().min_by_key(Vec::len).into_iter().collect()
+}
+
+fn snapshot(bytes: &[u8]) {
+    let Ok(snapshot) = Snapshot::parse(&text(bytes)) else { return };
+    let facts = Facts::of(Host::recorded(snapshot));
+    let scope = Scope::of(&facts, None, Some(1));
+    audit(&facts, &Audit { scope, waivers: Waivers::default(), today: 0 });
+}
+
+fn runs() -> Vec<Vec<u8>> {
+    seeds(&[
+        r#"{"schema":1,"quietcore":"0.1.0","command":["quietcore","audit"],"started_unix_ms":1,"took_ns":2,"host":{"name":"h","kernel":"k","cpu":"c","online":"0-3","hypervisor":"none","memory_bytes":1,"recorded":false},"validity":{"verdict":"valid","notes":[],"lost_events":0},"sections":[{"type":"table","name":"t","title":"T","columns":["a"],"rows":[[1],[null],[{"unsupported":"x"}]]},{"type":"timeline","name":"l","title":"L","unit":"ns","span_ns":9,"series":[{"labels":{"cpu":"2"},"points":[[1,2.5]],"omitted":0}]}]}"#,
+    ])
+}
+
+fn run(bytes: &[u8]) {
+    let Ok(run) = quietcore_report::parse(bytes) else { return };
+    for format in quietcore_report::Format::ALL {
+        let _ = quietcore_report::render(&run, format, &quietcore_report::Options::default());
+    }
+}
+
+fn waiver_files() -> Vec<Vec<u8>> {
+    seeds(&[
+        "[[waiver]]\nid = \"irq.default-affinity\"\nreason = \"known\"\nexpires = \"2027-03-31\"\n",
+    ])
+}
+
+fn waivers(bytes: &[u8]) {
+    let _ = Waivers::parse(&text(bytes));
+}
+
+fn histogram_seed() -> quietcore_measure::Hist {
+    let mut hist = quietcore_measure::Hist::new(quietcore_measure::HistConfig::default());
+    for value in (0..2_000).map(|n| n * n) {
+        hist.record(value);
+    }
+    hist
+}
+
+fn histograms() -> Vec<Vec<u8>> {
+    seeds(&[&encode_v2(&histogram_seed())])
+}
+
+fn histogram(bytes: &[u8]) {
+    if let Ok(hist) = decode_v2(&text(bytes)) {
+        assert_eq!(hist.is_empty(), hist.value_at(0.5).is_none());
+    }
+}
+
+fn histogram_logs() -> Vec<Vec<u8>> {
+    let log = format!(
+        "#[Histogram log format version 1.3]\n\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\nTag=a,0.0,1.0,3.9,{}\n",
+        encode_v2(&histogram_seed())
+    );
+    seeds(&[&log])
+}
+
+fn histogram_log(bytes: &[u8]) {
+    let _ = read_log(&text(bytes));
+}
+
+fn texts() -> Vec<Vec<u8>> {
+    seeds(&[
+        "root=UUID=2d1c0b4e-1111-4aaa-8bbb-0123456789ab 52:54:00:12:34:56 10.1.2.3 fe80::5054:ff:fe12:3456 ok",
+    ])
+}
+
+fn scrubber(bytes: &[u8]) {
+    let once = scrub(&text(bytes));
+    assert_eq!(scrub(&once), once, "scrubbing twice changes nothing");
+}
