@@ -1,8 +1,14 @@
 //! Memory that is there before it is needed: locked, touched, and from the right node.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod locked_exec;
+
 use std::io;
 
 use quietcore_measure::CpuSet;
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub use locked_exec::{LockedExecError, NOT_LOCKED, exec_locked};
 
 /// Why memory could not be locked or placed.
 #[derive(Debug, thiserror::Error)]
