@@ -1,5 +1,6 @@
 //! What came back from a guest, in the form scenarios ask for.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -116,6 +117,21 @@ pub fn findings(run: &Value) -> Vec<Finding> {
     all
 }
 
+/// The rows of a run's table, each by column.
+pub fn rows<'a>(run: &'a Value, table: &str) -> Vec<BTreeMap<&'a str, &'a Value>> {
+    let sections = run["sections"].as_array().into_iter().flatten();
+    let mut all = Vec::new();
+    for section in sections.filter(|s| s["type"] == "table" && s["name"] == table) {
+        let columns: Vec<&str> =
+            section["columns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        for row in section["rows"].as_array().into_iter().flatten() {
+            let cells = row.as_array().into_iter().flatten();
+            all.push(columns.iter().copied().zip(cells).collect());
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,5 +171,17 @@ mod tests {
         assert_eq!((found[0].id.as_str(), found[0].title.as_str()), ("a.b", "fine"));
         assert_eq!(found[1].status, "fail");
         assert!(findings(&serde_json::json!({})).is_empty());
+    }
+
+    #[test]
+    fn rows_are_found_by_table_and_column() {
+        let run = serde_json::json!({"sections": [
+            {"type": "table", "name": "other", "columns": ["cpu"], "rows": [[9]]},
+            {"type": "table", "name": "t", "columns": ["cpu", "smi"], "rows": [[0, 3], [1, null]]},
+        ]});
+        let found = rows(&run, "t");
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0]["cpu"].as_i64(), found[0]["smi"].as_i64()), (Some(0), Some(3)));
+        assert!(rows(&run, "u").is_empty());
     }
 }
