@@ -8,7 +8,7 @@ mod commands;
 use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
-use commands::{audit, completions, report, schema};
+use commands::{audit, completions, report, schema, tour};
 
 /// Find what stands in a Linux host's latency tail.
 ///
@@ -23,6 +23,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Tour(tour::Tour),
     Audit(audit::Audit),
     Report(report::Report),
     Schema(schema::Schema),
@@ -33,6 +34,7 @@ impl Cli {
     /// Runs what was asked for.
     pub fn run(self) -> anyhow::Result<Exit> {
         match self.command {
+            Command::Tour(command) => command.run(),
             Command::Audit(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Schema(command) => command.run(),

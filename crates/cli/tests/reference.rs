@@ -2,6 +2,8 @@
 //!
 //! `BLESS=1 cargo test -p quietcore-cli --test reference` writes them anew.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;

@@ -97,25 +97,14 @@ impl Audit {
 
     /// Whether it was interrupted.
     fn take_probe(&self, facts: &mut Facts) -> bool {
-        let Some(length) = self.probe else {
-            // A recorded host that was probed is judged with its probe.
-            if !facts.host().is_live() && facts.host().has_second_moment() {
-                facts.take_probe(|| {});
-            }
-            return false;
-        };
-        let bar = Progress::time(&self.output, "watching counters", length);
-        let mut cut_short = false;
-        facts.take_probe(|| {
-            let start = Instant::now();
-            while start.elapsed() < length.into() && !cut_short {
-                bar.set(Nanos::from(start.elapsed()).0);
-                let rest = Duration::from(length).saturating_sub(start.elapsed());
-                thread::sleep(rest.min(Duration::from_millis(100)));
-                cut_short = interrupted().load(Ordering::Relaxed);
-            }
-        });
-        cut_short
+        if let Some(length) = self.probe {
+            return watch_counters(facts, length, &self.output);
+        }
+        // A recorded host that was probed is judged with its probe.
+        if !facts.host().is_live() && facts.host().has_second_moment() {
+            facts.take_probe(|| {});
+        }
+        false
     }
 
     fn keep(&self, facts: Facts) -> anyhow::Result<()> {
@@ -127,8 +116,24 @@ impl Audit {
     }
 }
 
+/// Reads the counters twice, `length` apart; says whether that was cut short.
+pub fn watch_counters(facts: &mut Facts, length: Nanos, output: &Output) -> bool {
+    let bar = Progress::time(output, "watching counters", length);
+    let mut cut_short = false;
+    facts.take_probe(|| {
+        let start = Instant::now();
+        while start.elapsed() < length.into() && !cut_short {
+            bar.set(Nanos::from(start.elapsed()).0);
+            let rest = Duration::from(length).saturating_sub(start.elapsed());
+            thread::sleep(rest.min(Duration::from_millis(100)));
+            cut_short = interrupted().load(Ordering::Relaxed);
+        }
+    });
+    cut_short
+}
+
 /// A CPU list that names what is not there is a mistake, not a narrower wish.
-fn check_online(cpus: Option<&CpuSet>, facts: &Facts) -> anyhow::Result<()> {
+pub fn check_online(cpus: Option<&CpuSet>, facts: &Facts) -> anyhow::Result<()> {
     let Some(cpus) = cpus else { return Ok(()) };
     let online = &facts.cpus().online;
     if cpus.is_empty() {
@@ -142,6 +147,6 @@ fn check_online(cpus: Option<&CpuSet>, facts: &Facts) -> anyhow::Result<()> {
 }
 
 /// Days since 1970-01-01, for waivers.
-fn today() -> u64 {
+pub fn today() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs() / 86_400)
 }

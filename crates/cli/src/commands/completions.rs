@@ -8,7 +8,9 @@ use crate::Cli;
 
 /// Print a completion script for a shell
 #[derive(Args, Debug)]
-#[command(after_help = "EXAMPLE:\n    quietcore completions bash > /etc/bash_completion.d/quietcore")]
+#[command(
+    after_help = "EXAMPLE:\n    quietcore completions bash > /etc/bash_completion.d/quietcore"
+)]
 pub struct Completions {
     /// The shell
     shell: Shell,

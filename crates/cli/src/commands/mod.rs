@@ -4,3 +4,4 @@ pub mod audit;
 pub mod completions;
 pub mod report;
 pub mod schema;
+pub mod tour;

@@ -1,0 +1,172 @@
+//! `quietcore jitter`: what takes a CPU away from a thread that only wants to run.
+
+use std::fs::File;
+use std::io::{BufWriter, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use quietcore_console::{
+    Exit, NotPossible, Output, Progress, Stopwatch, cpus, duration, interrupted,
+};
+use quietcore_facts::Facts;
+use quietcore_measure::{CpuSet, Nanos, Section, Validity};
+use quietcore_spike::{
+    Article, Jitter as Measured, JitterSettings, SpikeError, Wake, WakeSettings,
+};
+use quietcore_sys::Host;
+use quietcore_sys::sched::SchedError;
+
+/// Measure every gap of a spinning CPU, or the lateness of timed wake-ups from idle
+///
+/// One pinned thread per CPU reads the time stamp counter in a loop and keeps every gap with its
+/// start and length. Needs no privilege; CAP_IPC_LOCK lets it lock its memory, CAP_SYS_NICE (or
+/// RLIMIT_RTPRIO) is needed for --fifo, and root for the SMI counter. Takes all of each CPU while
+/// it runs, and 2 MB of memory per CPU. Writes nothing but its result. Ctrl-C ends it early.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+EXAMPLES:
+    quietcore jitter --cpus 2-3 --duration 60s     every gap of 100 ns and more
+    quietcore jitter --cpus 2 --threshold 1us      only those of 1 µs and more
+    quietcore jitter --cpus 2 --wake 1ms           how late a wake-up every millisecond is
+    quietcore jitter --cpus 2 --loop article       the loop of the article, for comparison")]
+pub struct Jitter {
+    /// The CPUs to measure [default: those that are isolated]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    cpus: Option<CpuSet>,
+
+    /// How long to measure
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    duration: Nanos,
+
+    /// What counts as a gap; never less than four turns of the loop
+    #[arg(long, value_name = "DURATION", default_value = "100ns", value_parser = duration)]
+    threshold: Nanos,
+
+    /// Sleep and wake up this often (50us to 10s) instead of spinning
+    #[arg(
+        long,
+        value_name = "PERIOD",
+        num_args = 0..=1,
+        default_missing_value = "1ms",
+        value_parser = duration,
+        conflicts_with_all = ["threshold", "spin", "raw"],
+    )]
+    wake: Option<Nanos>,
+
+    /// Which loop spins
+    #[arg(long = "loop", id = "spin", value_name = "LOOP", default_value = "own")]
+    spin: Loop,
+
+    /// Run in SCHED_FIFO with this priority; refused for all CPUs at once
+    #[arg(long, value_name = "1-99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+
+    /// Also write the gaps to FILE, one line `cpu start_ns len_ns` each (CLOCK_MONOTONIC)
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
+
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Which loop spins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Loop {
+    /// quietcore's, for the whole duration
+    Own,
+    /// A million turns of 100 dummy iterations each, as published in an article on quiet cores
+    Article,
+}
+
+impl Jitter {
+    pub fn run(self) -> anyhow::Result<Exit> {
+        let watch = Stopwatch::start();
+        let sink = self.output.open()?;
+        let mut raw = self.raw.as_deref().map(create).transpose()?;
+        let facts = Facts::of(Host::live());
+        let cpus = self.cpus(&facts)?;
+        let (validity, sections) = self
+            .measure(cpus, facts.host(), interrupted(), raw.as_mut().map(|(file, _)| file))
+            .map_err(not_possible)?;
+        if let Some((mut file, path)) = raw {
+            file.flush().with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let mut run = watch.stop(facts.summary());
+        run.validity = validity;
+        run.sections = sections;
+        sink.write(&run)?;
+        Ok(Exit::Clean)
+    }
+
+    fn measure(
+        &self,
+        cpus: CpuSet,
+        host: &Host,
+        stop: &AtomicBool,
+        raw: Option<&mut BufWriter<File>>,
+    ) -> anyhow::Result<(Validity, Vec<Section>)> {
+        let bar = Progress::time(&self.output, "measuring", self.duration);
+        let progress = |elapsed: Nanos| bar.set(elapsed.0.min(self.duration.0));
+        let (duration, fifo) = (self.duration, self.fifo);
+        if let Some(period) = self.wake {
+            let settings = WakeSettings { cpus, duration, period, fifo };
+            let wake = Wake::run(&settings, host, stop, progress)?;
+            let sections = wake.sections();
+            return Ok((wake.validity, sections));
+        }
+        if self.spin == Loop::Article {
+            let article = Article::run(&cpus, fifo, host)?;
+            let sections = article.sections();
+            return Ok((article.validity, sections));
+        }
+        let settings = JitterSettings {
+            threshold: self.threshold,
+            fifo,
+            ..JitterSettings::new(cpus, duration)
+        };
+        let jitter = Measured::run(&settings, host, stop, progress)?;
+        if let Some(file) = raw {
+            jitter.write_raw(file).context("cannot write the raw gaps")?;
+        }
+        let sections = jitter.sections();
+        Ok((jitter.validity, sections))
+    }
+
+    fn cpus(&self, facts: &Facts) -> anyhow::Result<CpuSet> {
+        let online = &facts.cpus().online;
+        let cpus = match &self.cpus {
+            Some(cpus) => cpus.clone(),
+            None => isolated(facts.host()).filter(|isolated| !isolated.is_empty()).with_context(
+                || format!("no CPU is isolated here: name some by --cpus ({online} are online)"),
+            )?,
+        };
+        let missing = cpus.minus(online);
+        if !missing.is_empty() {
+            bail!("--cpus {cpus}: CPU {missing} is not online (online: {online})");
+        }
+        Ok(cpus)
+    }
+}
+
+fn isolated(host: &Host) -> Option<CpuSet> {
+    CpuSet::parse_list(&host.line("/sys/devices/system/cpu/isolated").ok()?).ok()
+}
+
+fn create(path: &Path) -> anyhow::Result<(BufWriter<File>, &Path)> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok((BufWriter::new(file), path))
+}
+
+/// A privilege that is missing is not an error of the command line.
+fn not_possible(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<SpikeError>() {
+        Some(SpikeError::Sched(
+            SchedError::SetClass { source, .. } | SchedError::Place { source, .. },
+        )) if source.kind() == ErrorKind::PermissionDenied => {
+            NotPossible::new(error.to_string()).into()
+        }
+        _ => error,
+    }
+}
