@@ -40,11 +40,17 @@ impl Dirs {
         self.lab.join(format!("{RUN}{}", std::process::id())).join(scenario)
     }
 
-    /// Removes what earlier labs left for looking at.
+    /// Where something is put together that must not be found before it is whole.
+    pub fn stage(&self) -> PathBuf {
+        self.lab.join(format!("{PART}{}", std::process::id()))
+    }
+
+    /// Removes what earlier labs left for looking at, or left because they were killed.
     pub fn forget_earlier_runs(&self) -> Result<()> {
         for path in list(&self.lab)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let Some(pid) = name.strip_prefix(RUN) else { continue };
+            let pid = name.strip_prefix(RUN).or_else(|| name.strip_prefix(PART));
+            let Some(pid) = pid else { continue };
             if !Path::new("/proc").join(pid).exists() {
                 fs::remove_dir_all(&path).with_context(|| format!("removing {name}"))?;
             }
@@ -55,6 +61,8 @@ impl Dirs {
 
 /// Folders of running guests: this and a process id.
 const RUN: &str = "run-";
+/// Folders of what is not whole yet: this and a process id.
+const PART: &str = "part-";
 
 /// What is in a folder, sorted.
 pub fn list(dir: &Path) -> Result<Vec<PathBuf>> {

@@ -29,7 +29,7 @@ pub fn obtain(dirs: &Dirs, package: Option<&str>) -> Result<Kernel> {
     };
     if !home.is_dir() {
         // Unpacked aside and renamed, so that a run that is cut short leaves nothing half done.
-        let stage = dirs.lab.join(format!("part-{}", std::process::id()));
+        let stage = dirs.stage();
         host::fresh_dir(&stage)?;
         let fetched = fetch(&stage, package);
         let moved = fetched.and_then(|()| fs::rename(&stage, &home).context("moving the kernel"));
