@@ -106,7 +106,11 @@ fn bytes(v: f64) -> String {
 /// The unit that a column's name ends in, and the name without it: `exit_latency_us` →
 /// (`exit latency`, `us`).
 pub(crate) fn column(name: &str) -> (String, &'static str) {
-    let units = ["ns", "us", "ms", "s", "bytes", "pct", "khz", "mhz", "ghz", "hz", "w", "uw"];
+    let units =
+        ["ns", "us", "ms", "s", "bytes", "pct", "ppm", "khz", "mhz", "ghz", "hz", "w", "uw"];
+    if let Some(stem) = name.strip_suffix("_per_s") {
+        return (stem.replace('_', " "), "per_s");
+    }
     let found = name.rsplit_once('_').and_then(|(stem, suffix)| {
         let unit = units.into_iter().find(|&unit| unit == suffix)?;
         Some((stem.replace('_', " "), unit))
@@ -136,6 +140,8 @@ fn in_unit(v: f64, unit: &str) -> String {
     match unit {
         "us" => format!("{} µs", number(v)),
         "ms" | "s" => format!("{} {unit}", number(v)),
+        "per_s" => format!("{}/s", number(v)),
+        "ppm" => format!("{} ppm", number(v)),
         "khz" => format!("{} kHz", number(v)),
         "mhz" => format!("{} MHz", number(v)),
         "ghz" => format!("{} GHz", number(v)),
@@ -374,6 +380,8 @@ mod tests {
     #[test]
     fn columns_speak_their_unit_in_the_cells() {
         assert_eq!(column("exit_latency_us"), ("exit latency".to_owned(), "us"));
+        assert_eq!(column("gaps_per_s"), ("gaps".to_owned(), "per_s"));
+        assert_eq!(cell(&Cell::Number(20394.2), "per_s"), "20,394/s");
         assert_eq!(column("cpu"), ("cpu".to_owned(), ""));
         assert_eq!(column("irq_counts"), ("irq counts".to_owned(), ""));
         assert_eq!(cell(&Cell::Int(2), "us"), "2 µs");
