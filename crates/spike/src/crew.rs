@@ -54,12 +54,12 @@ pub enum SpikeError {
     #[error(transparent)]
     Clock(#[from] ClockError),
     /// A thread could not be started.
-    #[error("cannot start a thread for CPU {cpu}: {source}")]
+    #[error("cannot start a thread for CPU {cpu}: {error}")]
     Thread {
         /// The CPU it was meant for.
         cpu: usize,
         /// What the system said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A thread ended without a word.
     #[error("the measuring thread of CPU {0} died")]
@@ -174,9 +174,9 @@ pub(crate) fn run<P, T: Send>(
             let builder = thread::Builder::new().name(format!("spike-{cpu}")).stack_size(STACK);
             match builder.spawn_scoped(scope, body) {
                 Ok(handle) => handles.push((cpu, handle)),
-                Err(source) => {
+                Err(error) => {
                     signals.called_off.store(true, Ordering::Release);
-                    return Err(SpikeError::Thread { cpu, source });
+                    return Err(SpikeError::Thread { cpu, error });
                 }
             }
         }

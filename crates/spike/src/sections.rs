@@ -65,7 +65,7 @@ impl Jitter {
             "cpu",
             "loop_p50_ticks",
             "gaps",
-            "gaps_per_s",
+            "gaps_per_second",
             "stolen_ppm",
             "longest_ns",
             "timer_irqs",
@@ -187,12 +187,13 @@ fn clock_table(name: &str, clock: &Clock) -> Table {
     let mut table = Table::new(
         name,
         "The clock",
-        &["source", "mhz", "rate_error_ppm", "anchor_error_ns", "steering_ppm", "why"],
+        &["source", "mhz", "step_ns", "rate_error_ppm", "anchor_error_ns", "steering_ppm", "why"],
     );
     let calibration = clock.calibration();
     table.rows.push(vec![
         clock.source().to_string().into(),
         (calibration.rate.hz() / 1e6).into(),
+        rounded(calibration.step_ticks as f64 * 1e9 / calibration.rate.hz()),
         rounded(calibration.error_ppm),
         calibration.error_ns.into(),
         rounded(calibration.steering_ppm),

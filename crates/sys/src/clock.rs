@@ -50,20 +50,20 @@ impl KernelClock {
 #[derive(Debug, thiserror::Error)]
 pub enum ClockError {
     /// `clock_nanosleep` failed for another reason than a signal.
-    #[error("clock_nanosleep until {until_ns} ns on CLOCK_MONOTONIC failed: {source}")]
+    #[error("clock_nanosleep until {until_ns} ns on CLOCK_MONOTONIC failed: {error}")]
     Sleep {
         /// When the sleep should have ended.
         until_ns: u64,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// `prctl(PR_SET_TIMERSLACK)` failed.
-    #[error("setting this thread's timer slack to {slack_ns} ns failed: {source}")]
+    #[error("setting this thread's timer slack to {slack_ns} ns failed: {error}")]
     Slack {
         /// The slack asked for.
         slack_ns: u64,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -94,7 +94,7 @@ pub fn sleep_until(until_ns: u64) -> Result<Slept, ClockError> {
     match status {
         0 => Ok(Slept::Until),
         libc::EINTR => Ok(Slept::Interrupted),
-        code => Err(ClockError::Sleep { until_ns, source: io::Error::from_raw_os_error(code) }),
+        code => Err(ClockError::Sleep { until_ns, error: io::Error::from_raw_os_error(code) }),
     }
 }
 
@@ -115,7 +115,7 @@ pub fn set_timer_slack(slack_ns: u64) -> Result<(), ClockError> {
     // SAFETY: PR_SET_TIMERSLACK takes an integer and no pointers.
     match unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack, 0, 0, 0) } {
         0 => Ok(()),
-        _ => Err(ClockError::Slack { slack_ns, source: io::Error::last_os_error() }),
+        _ => Err(ClockError::Slack { slack_ns, error: io::Error::last_os_error() }),
     }
 }
 

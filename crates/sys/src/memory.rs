@@ -15,36 +15,36 @@ pub use locked_exec::{LockedExecError, NOT_LOCKED, exec_locked};
 pub enum MemoryError {
     /// `mlockall` failed.
     #[error(
-        "cannot lock this process's memory: {source} (RLIMIT_MEMLOCK is {limit}); raise it (`ulimit -l`, memlock in limits.conf, LimitMEMLOCK= of the unit) or grant CAP_IPC_LOCK"
+        "cannot lock this process's memory: {error} (RLIMIT_MEMLOCK is {limit}); raise it (`ulimit -l`, memlock in limits.conf, LimitMEMLOCK= of the unit) or grant CAP_IPC_LOCK"
     )]
     Lock {
         /// The limit in force, as text.
         limit: Limit,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A limit could not be read.
     #[error("cannot read RLIMIT_MEMLOCK: {0}")]
     ReadLimit(io::Error),
     /// A limit could not be raised.
     #[error(
-        "cannot raise RLIMIT_MEMLOCK above its hard limit of {hard}: {source}; grant CAP_SYS_RESOURCE or raise it where the session or unit is set up"
+        "cannot raise RLIMIT_MEMLOCK above its hard limit of {hard}: {error}; grant CAP_SYS_RESOURCE or raise it where the session or unit is set up"
     )]
     RaiseLimit {
         /// The hard limit in force.
         hard: Limit,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The memory policy could not be set.
     #[error(
-        "cannot bind memory to NUMA nodes {nodes}: {source} (nodes with memory are listed in /sys/devices/system/node/has_memory)"
+        "cannot bind memory to NUMA nodes {nodes}: {error} (nodes with memory are listed in /sys/devices/system/node/has_memory)"
     )]
     Policy {
         /// The nodes asked for.
         nodes: CpuSet,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -112,9 +112,9 @@ pub fn raise_lock_limit() -> Result<LockLimit, MemoryError> {
     let infinite = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     if set_lock_limit(&infinite).is_err() {
         let most = libc::rlimit { rlim_cur: raw.rlim_max, rlim_max: raw.rlim_max };
-        set_lock_limit(&most).map_err(|source| MemoryError::RaiseLimit {
+        set_lock_limit(&most).map_err(|error| MemoryError::RaiseLimit {
             hard: Limit::from_raw(raw.rlim_max),
-            source,
+            error,
         })?;
     }
     lock_limit()
@@ -137,8 +137,8 @@ pub fn lock_all() -> Result<(), MemoryError> {
     match unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } {
         0 => Ok(()),
         _ => {
-            let source = io::Error::last_os_error();
-            Err(MemoryError::Lock { limit: lock_limit()?.soft, source })
+            let error = io::Error::last_os_error();
+            Err(MemoryError::Lock { limit: lock_limit()?.soft, error })
         }
     }
 }
@@ -185,7 +185,7 @@ pub fn bind_to_nodes(nodes: &CpuSet) -> Result<(), MemoryError> {
         words[node / 64] |= 1 << (node % 64);
     }
     set_policy(MPOL_BIND, &words)
-        .map_err(|source| MemoryError::Policy { nodes: nodes.clone(), source })
+        .map_err(|error| MemoryError::Policy { nodes: nodes.clone(), error })
 }
 
 /// Undoes [`bind_to_nodes`]: memory comes from the node of the CPU that touches it first.
@@ -194,7 +194,7 @@ pub fn bind_to_nodes(nodes: &CpuSet) -> Result<(), MemoryError> {
 /// [`MemoryError::Policy`] on a kernel without NUMA.
 pub fn bind_to_no_node() -> Result<(), MemoryError> {
     set_policy(MPOL_DEFAULT, &[])
-        .map_err(|source| MemoryError::Policy { nodes: CpuSet::new(), source })
+        .map_err(|error| MemoryError::Policy { nodes: CpuSet::new(), error })
 }
 
 fn set_policy(mode: libc::c_int, words: &[u64]) -> io::Result<()> {

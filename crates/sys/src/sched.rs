@@ -20,22 +20,22 @@ const LARGEST_MASK: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum SchedError {
     /// The affinity of a thread could not be read.
-    #[error("cannot read the CPU affinity of {}: {source}", thread(*.tid))]
+    #[error("cannot read the CPU affinity of {}: {error}", thread(*.tid))]
     Affinity {
         /// The thread; 0 is the caller.
         tid: i32,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A thread could not be placed.
-    #[error("cannot place {} on CPUs {cpus}: {source}{}", thread(*.tid), placing_hint(.source))]
+    #[error("cannot place {} on CPUs {cpus}: {error}{}", thread(*.tid), placing_hint(.error))]
     Place {
         /// The thread; 0 is the caller.
         tid: i32,
         /// Where it should run.
         cpus: CpuSet,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The kernel took the mask and narrowed it.
     #[error(
@@ -51,22 +51,22 @@ pub enum SchedError {
         got: CpuSet,
     },
     /// The scheduling class of a thread could not be read.
-    #[error("cannot read the scheduling class of {}: {source}", thread(*.tid))]
+    #[error("cannot read the scheduling class of {}: {error}", thread(*.tid))]
     Class {
         /// The thread; 0 is the caller.
         tid: i32,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// The scheduling class of a thread could not be set.
-    #[error("cannot put {} into {class}: {source}{}", thread(*.tid), class_hint(.source))]
+    #[error("cannot put {} into {class}: {error}{}", thread(*.tid), class_hint(.error))]
     SetClass {
         /// The thread; 0 is the caller.
         tid: i32,
         /// The class asked for.
         class: Class,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
     /// A class that is only ever read.
     #[error(
@@ -88,8 +88,8 @@ fn thread(tid: i32) -> String {
     }
 }
 
-fn placing_hint(source: &io::Error) -> &'static str {
-    match source.raw_os_error() {
+fn placing_hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
         Some(libc::EINVAL) => ": none of these CPUs is online and in the thread's cpuset",
         Some(libc::EPERM) => ": it belongs to another user; CAP_SYS_NICE is needed",
         Some(libc::ESRCH) => ": it has ended",
@@ -97,8 +97,8 @@ fn placing_hint(source: &io::Error) -> &'static str {
     }
 }
 
-fn class_hint(source: &io::Error) -> &'static str {
-    match source.raw_os_error() {
+fn class_hint(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
         Some(libc::EPERM) => {
             ": grant CAP_SYS_NICE, or raise RLIMIT_RTPRIO (`ulimit -r`, rtprio in limits.conf, \
              LimitRTPRIO= of the unit); in a control group of version 1 the group also needs \
@@ -248,9 +248,9 @@ pub fn affinity(tid: i32) -> Result<CpuSet, SchedError> {
             words.truncate(bytes.div_ceil(size_of::<u64>()));
             return Ok(from_words(&words));
         }
-        let source = io::Error::last_os_error();
-        if source.raw_os_error() != Some(libc::EINVAL) || words.len() >= LARGEST_MASK {
-            return Err(SchedError::Affinity { tid, source });
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EINVAL) || words.len() >= LARGEST_MASK {
+            return Err(SchedError::Affinity { tid, error });
         }
         words = vec![0; words.len() * 2];
     }
@@ -272,8 +272,8 @@ pub fn place(tid: i32, cpus: &CpuSet) -> Result<(), SchedError> {
         )
     };
     if status != 0 {
-        let source = io::Error::last_os_error();
-        return Err(SchedError::Place { tid, cpus: cpus.clone(), source });
+        let error = io::Error::last_os_error();
+        return Err(SchedError::Place { tid, cpus: cpus.clone(), error });
     }
     let got = affinity(tid)?;
     match got == *cpus {
@@ -315,7 +315,7 @@ pub fn set_class(tid: i32, class: Class) -> Result<(), SchedError> {
     let status = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &attr, 0) };
     match status {
         0 => Ok(()),
-        _ => Err(SchedError::SetClass { tid, class, source: io::Error::last_os_error() }),
+        _ => Err(SchedError::SetClass { tid, class, error: io::Error::last_os_error() }),
     }
 }
 
@@ -327,7 +327,7 @@ fn attributes(tid: i32) -> Result<SchedAttr, SchedError> {
     };
     match status {
         0 => Ok(attr),
-        _ => Err(SchedError::Class { tid, source: io::Error::last_os_error() }),
+        _ => Err(SchedError::Class { tid, error: io::Error::last_os_error() }),
     }
 }
 

@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use quietcore_console::{Exit, NotPossible, cpus};
 use quietcore_measure::CpuSet;
+use quietcore_sys::Host;
 use quietcore_sys::memory::{self, Limit, MemoryError};
 use quietcore_sys::sched::{self, Class, SchedError};
 
@@ -97,13 +98,13 @@ impl Exec {
     /// The limit counts for the program's own system call; with CAP_IPC_LOCK none does.
     fn allow_locking(&self) -> anyhow::Result<()> {
         match memory::raise_lock_limit() {
-            Ok(limit) if limit.soft == Limit::Unlimited || self.quiet => Ok(()),
             Ok(limit) => {
-                self.warn(&[format!(
-                    "RLIMIT_MEMLOCK is {}: without CAP_IPC_LOCK the program's memory, all it \
-                     maps included, must fit",
-                    limit.soft
-                )]);
+                if limit.soft != Limit::Unlimited && !may_lock_anything() {
+                    self.warn(&[format!(
+                        "RLIMIT_MEMLOCK is {}: all memory the program ever maps must fit",
+                        limit.soft
+                    )]);
+                }
                 Ok(())
             }
             Err(error @ MemoryError::RaiseLimit { .. }) => {
@@ -142,6 +143,16 @@ impl Exec {
     }
 }
 
+/// Whether this process has CAP_IPC_LOCK, which sets it above RLIMIT_MEMLOCK.
+fn may_lock_anything() -> bool {
+    const CAP_IPC_LOCK: u32 = 14;
+    let status = Host::live().read("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> CAP_IPC_LOCK & 1 == 1)
+}
+
 /// Parses `--numa`: the list format of the kernel, as for CPUs.
 fn nodes(text: &str) -> Result<CpuSet, String> {
     match CpuSet::parse_list(text) {
@@ -154,8 +165,8 @@ fn nodes(text: &str) -> Result<CpuSet, String> {
 /// A privilege that is missing is not an error of the command line.
 fn not_possible(error: SchedError) -> anyhow::Error {
     match &error {
-        SchedError::SetClass { source, .. } | SchedError::Place { source, .. }
-            if source.kind() == ErrorKind::PermissionDenied =>
+        SchedError::SetClass { error: os, .. } | SchedError::Place { error: os, .. }
+            if os.kind() == ErrorKind::PermissionDenied =>
         {
             NotPossible::new(error.to_string()).into()
         }

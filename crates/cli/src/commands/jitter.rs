@@ -163,8 +163,8 @@ fn create(path: &Path) -> anyhow::Result<(BufWriter<File>, &Path)> {
 fn not_possible(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<SpikeError>() {
         Some(SpikeError::Sched(
-            SchedError::SetClass { source, .. } | SchedError::Place { source, .. },
-        )) if source.kind() == ErrorKind::PermissionDenied => {
+            SchedError::SetClass { error: os, .. } | SchedError::Place { error: os, .. },
+        )) if os.kind() == ErrorKind::PermissionDenied => {
             NotPossible::new(error.to_string()).into()
         }
         _ => error,

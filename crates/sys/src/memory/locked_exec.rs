@@ -26,12 +26,12 @@ pub enum LockedExecError {
     )]
     Trace(io::Error),
     /// The program could not be executed.
-    #[error("cannot execute {program}: {source}")]
+    #[error("cannot execute {program}: {error}")]
     Exec {
         /// The program.
         program: String,
         /// What the kernel said.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -57,7 +57,7 @@ pub fn exec_locked(program: &CStr, arguments: &[CString]) -> LockedExecError {
     unsafe { libc::execvp(program.as_ptr(), vector.as_ptr()) };
     LockedExecError::Exec {
         program: program.to_string_lossy().into_owned(),
-        source: io::Error::last_os_error(),
+        error: io::Error::last_os_error(),
     }
 }
 

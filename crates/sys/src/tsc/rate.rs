@@ -13,6 +13,9 @@ const ANCHORS: usize = 7;
 /// How often an anchor is tried; the try with the narrowest bracket counts.
 const TRIES: usize = 24;
 
+/// Enough reads for their differences to have no divisor in common by chance.
+const STEP_READS: usize = 1_000;
+
 /// Ticks to nanoseconds as a fixed-point factor: no division and no float in a hot path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
@@ -112,12 +115,22 @@ pub struct Calibration {
     pub steering_ppm: f64,
     /// How long the calibration took, in nanoseconds.
     pub span_ns: u64,
+    /// The counter moves on by multiples of this many ticks: its true resolution. Some processors
+    /// count at a frequency below the one they report, 100 MHz in steps of 26 for example.
+    pub step_ticks: u64,
 }
 
 impl Calibration {
     /// The calibration of a clock whose ticks are the kernel's nanoseconds.
     pub(super) fn exact() -> Self {
-        Self { rate: Rate::NANOSECOND, error_ppm: 0.0, error_ns: 0, steering_ppm: 0.0, span_ns: 0 }
+        Self {
+            rate: Rate::NANOSECOND,
+            error_ppm: 0.0,
+            error_ns: 0,
+            steering_ppm: 0.0,
+            span_ns: 0,
+            step_ticks: 1,
+        }
     }
 
     /// Takes anchors over [`SPAN`] and works out the rate.
@@ -131,7 +144,8 @@ impl Calibration {
             }
             *slot = Anchor::take(KernelClock::Monotonic, &ticks);
         }
-        Self::from_anchors(&anchors, first_raw, raw(()))
+        let step_ticks = step(&ticks);
+        Self { step_ticks, ..Self::from_anchors(&anchors, first_raw, raw(())) }
     }
 
     /// The arithmetic of [`measure`](Self::measure).
@@ -156,7 +170,27 @@ impl Calibration {
             error_ns: widest.unwrap_or_default() + bent.max().unwrap_or_default(),
             steering_ppm: (raw_rate.hz() / rate.hz() - 1.0) * 1e6,
             span_ns,
+            step_ticks: 1,
         }
+    }
+}
+
+/// The greatest common divisor of what the counter moved on between reads.
+fn step(ticks: impl Fn() -> u64) -> u64 {
+    let mut before = ticks();
+    let mut step = 0;
+    for _ in 0..STEP_READS {
+        let after = ticks();
+        step = greatest_common_divisor(step, after.wrapping_sub(before));
+        before = after;
+    }
+    step.max(1)
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        b => greatest_common_divisor(b, a % b),
     }
 }
 
@@ -249,6 +283,17 @@ mod tests {
         assert!((c.error_ppm - 0.6667).abs() < 0.001, "{}", c.error_ppm);
         assert_eq!(c.error_ns, 21);
         assert!(c.steering_ppm.abs() < 0.001);
+    }
+
+    #[test]
+    fn the_step_of_a_counter_is_what_all_differences_are_multiples_of() {
+        let reads = std::cell::Cell::new(0u64);
+        let next = || {
+            reads.set(reads.get() + 1);
+            1_000 + 26 * (reads.get() * reads.get())
+        };
+        assert_eq!(step(next), 26);
+        assert_eq!(step(|| 5), 1);
     }
 
     #[test]
