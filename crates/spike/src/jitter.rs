@@ -146,6 +146,9 @@ impl Jitter {
                 format!("timed by clock_gettime, which may be a system call here: {}", clock.why()),
             );
         }
+        if settings.fifo.is_some() {
+            note_throttling(&mut validity, host);
+        }
         if stop.load(Ordering::Relaxed) {
             validity.note(Verdict::Incomplete, "stopped before its time");
         }
@@ -175,6 +178,23 @@ pub(crate) fn online(host: &Host) -> CpuSet {
         .ok()
         .and_then(|list| CpuSet::parse_list(&list).ok())
         .unwrap_or_default()
+}
+
+/// A spinning real-time thread meets the kernel's safety catch, which looks like a huge gap.
+fn note_throttling(validity: &mut Validity, host: &Host) {
+    let read = |name: &str| host.number(&format!("/proc/sys/kernel/{name}")).ok();
+    let (runtime, period) = (read("sched_rt_runtime_us"), read("sched_rt_period_us"));
+    if let (Some(runtime @ 0..), Some(period)) = (runtime, period) {
+        let taken = Nanos::from_us(u64::try_from(period - runtime).unwrap_or_default());
+        let period = Nanos::from_us(u64::try_from(period).unwrap_or_default());
+        validity.note(
+            Verdict::Valid,
+            format!(
+                "the kernel may take the CPU from a SCHED_FIFO thread for {taken} of every \
+                 {period} (kernel.sched_rt_runtime_us)"
+            ),
+        );
+    }
 }
 
 /// Notes under what conditions any crew worked.
@@ -370,6 +390,29 @@ mod tests {
             assert!(gap.start_ns + jitter.start_error().0 >= jitter.start_ns, "{gap:?}");
             assert!(gap.start_ns + gap.len_ns.0 < after, "{gap:?}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_slow_to_read_raises_the_threshold_and_loses_no_time() {
+        let cpu = sched::affinity(sched::CALLER).unwrap().highest().unwrap();
+        let clock = Clock::kernel("a test".to_owned());
+        let settings = JitterSettings {
+            threshold: Nanos(1),
+            ..JitterSettings::new([cpu].into_iter().collect(), Nanos::from_ms(10))
+        };
+        let start = clock.ticks();
+        let spinner = Spinner::prepare(&settings, &clock, cpu);
+        let spun = spinner.spin(start, Nanos::from_ms(10), &AtomicBool::new(false));
+        let base = Timebase::new(vec![clock.anchor()], clock.rate());
+        let seen = spun.seen(cpu, start, &base);
+        assert!(seen.threshold > Nanos(1));
+        assert!(seen.gaps.iter().all(|gap| gap.len_ns >= seen.threshold && gap.start_ns >= start));
+        // Ticks are nanoseconds, so that nothing is rounded.
+        let turns = (seen.turns.mean().unwrap() * seen.turns.count() as f64).round() as u64;
+        assert!((turns + seen.own.0).abs_diff(seen.elapsed.0) <= 1, "{seen:?}");
+        let mut validity = Validity::default();
+        seen.note(&settings, &mut validity);
+        assert!(validity.notes.iter().any(|note| note.contains("not from 1 ns")), "{validity:?}");
     }
 
     #[test]

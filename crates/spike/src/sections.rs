@@ -65,7 +65,7 @@ impl Jitter {
             "cpu",
             "loop_p50_ticks",
             "gaps",
-            "gaps_per_second",
+            "gaps_per_s",
             "stolen_ppm",
             "longest_ns",
             "timer_irqs",

@@ -67,7 +67,7 @@ pub struct Exec {
 impl Exec {
     /// Replaces this process; returns only if that fails.
     pub fn run(self) -> anyhow::Result<Exit> {
-        self.warn(&[]);
+        self.warn(&self.warnings());
         if let Some(nodes) = &self.numa {
             memory::bind_to_nodes(nodes)?;
         }
@@ -85,7 +85,21 @@ impl Exec {
         }
     }
 
-    /// Tells what the audit knows of these CPUs.
+    /// What stands against running such a program on these CPUs.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let online = Host::live().line("/sys/devices/system/cpu/online");
+        let online = online.ok().and_then(|list| CpuSet::parse_list(&list).ok());
+        if self.fifo.is_some() && online.is_some_and(|online| online.is_subset(&self.cpus)) {
+            warnings.push(format!(
+                "SCHED_FIFO on CPUs {} leaves no CPU for anything else: a program that spins \
+                 there locks everybody out",
+                self.cpus
+            ));
+        }
+        warnings
+    }
+
     fn warn(&self, warnings: &[String]) {
         if self.quiet {
             return;
