@@ -7,6 +7,7 @@
 mod ethtool;
 mod kernel;
 mod live;
+mod process;
 mod query;
 mod scrub;
 mod snapshot;
@@ -26,6 +27,7 @@ use serde_json::Value;
 
 pub use ethtool::{Coalesce, Ethtool, Rings};
 pub use kernel::{KernelLog, LogLine};
+pub use process::{CpuLimit, Jvm, JvmCollector, Runtime, ThreadCounters};
 pub use query::CpuidLeaf;
 pub use scrub::scrub;
 pub use snapshot::{Snapshot, SnapshotError};

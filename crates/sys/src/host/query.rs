@@ -25,7 +25,7 @@ pub struct CpuidLeaf {
 }
 
 /// The environment variables that a check reads; no other leaves a process.
-const ENVIRONMENT: [&str; 8] = [
+const ENVIRONMENT: [&str; 9] = [
     "GOGC",
     "GOMEMLIMIT",
     "GODEBUG",
@@ -34,6 +34,7 @@ const ENVIRONMENT: [&str; 8] = [
     "JDK_JAVA_OPTIONS",
     "LD_PRELOAD",
     "MALLOC_ARENA_MAX",
+    "GLIBC_TUNABLES",
 ];
 
 impl Host {
@@ -95,16 +96,16 @@ impl Host {
         })
     }
 
-    /// The program of a process and those arguments that tune a runtime (`-X…`); the others may
-    /// be anything, secrets among them, and are not kept.
+    /// The name of a process' program and those arguments that tune a runtime (`-X…`, and `@` where
+    /// more of them are in a file); the others may be anything, secrets among them, and are not
+    /// kept.
     pub fn arguments(&self, pid: u32) -> Result<Vec<String>, HostError> {
         self.answer(format!("arguments {pid}"), |root| {
             let text = super::live::read(root, &format!("/proc/{pid}/cmdline"))?;
             let mut parts = text.split('\0');
-            let program = parts.next().unwrap_or_default().to_owned();
-            Ok(std::iter::once(program)
-                .chain(parts.filter(|a| a.starts_with("-X")).map(str::to_owned))
-                .collect())
+            let path = parts.next().unwrap_or_default();
+            let program = path.rsplit('/').next().unwrap_or_default().to_owned();
+            Ok(std::iter::once(program).chain(super::process::runtime_options(parts)).collect())
         })
     }
 
