@@ -5,6 +5,7 @@ use quietcore_sys::host::Task;
 
 use crate::Facts;
 use crate::irqs::Interrupts;
+use crate::process::ProcessCounters;
 
 /// One reading of everything that a probe compares.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,8 @@ pub struct Counters {
     pub aperf_mperf: Vec<(usize, u64, u64)>,
     /// `thermal_throttle/core_throttle_count` per CPU that has it.
     pub throttles: Vec<(usize, u64)>,
+    /// The process under audit, empty if there is none.
+    pub process: ProcessCounters,
 }
 
 /// Time of a CPU by kind in clock ticks of 1/100 s.
@@ -75,6 +78,7 @@ impl Counters {
                 .filter_map(|cpu| Some((cpu, msr(cpu, 0xe8)?, msr(cpu, 0xe7)?)))
                 .collect(),
             throttles: online.iter().filter_map(throttles).collect(),
+            process: ProcessCounters::read(facts),
         }
     }
 }

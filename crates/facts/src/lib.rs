@@ -23,13 +23,14 @@ macro_rules! facts {
         pub struct Facts {
             host: Host,
             probe: Option<Probe>,
+            pid: Option<u32>,
             $($module: OnceLock<$type>,)*
         }
 
         impl Facts {
             /// Of this host; nothing is read yet.
             pub fn of(host: Host) -> Self {
-                Self { host, probe: None, $($module: OnceLock::new(),)* }
+                Self { host, probe: None, pid: None, $($module: OnceLock::new(),)* }
             }
 
             $(
@@ -47,6 +48,7 @@ facts! {
     cpus: Cpus,
     irqs: Irqs,
     kernel: Kernel,
+    process: Process,
     tasks: Tasks,
 }
 
@@ -59,6 +61,18 @@ impl Facts {
     /// The host again, to take its recording from.
     pub fn into_host(self) -> Host {
         self.host
+    }
+
+    /// Names a process to be examined besides the host: before a probe, which reads its counters.
+    #[must_use]
+    pub fn examining(mut self, pid: Option<u32>) -> Self {
+        self.pid = pid;
+        self
+    }
+
+    /// The process to be examined.
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
     }
 
     /// Reads every counter twice; `wait` passes the time between (it is not called for a recorded

@@ -8,6 +8,7 @@ mod audit;
 mod check;
 pub mod checks;
 mod scope;
+mod subject;
 mod verdict;
 mod waivers;
 

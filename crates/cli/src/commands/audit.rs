@@ -62,7 +62,7 @@ impl Audit {
             Some(path) => Waivers::load(path)?,
             None => Waivers::default(),
         };
-        let mut facts = Facts::of(self.host()?);
+        let mut facts = Facts::of(self.host()?).examining(self.pid);
         if let Some(pid) = self.pid {
             facts.host().threads(pid).with_context(|| format!("--pid {pid}: no such process"))?;
         }

@@ -39,7 +39,7 @@ fn snapshot(name: &str) -> Snapshot {
 
 /// Judges a snapshot; a second reading in it is taken as the probe.
 fn judge(snapshot: Snapshot, cpus: Option<&str>, pid: Option<u32>) -> Vec<Finding> {
-    let mut facts = Facts::of(Host::recorded(snapshot));
+    let mut facts = Facts::of(Host::recorded(snapshot)).examining(pid);
     if facts.host().has_second_moment() {
         facts.take_probe(|| {});
     }

@@ -1,0 +1,85 @@
+use quietcore_facts::Facts;
+use quietcore_facts::process::Flags;
+use quietcore_measure::Cause;
+
+use crate::subject::{java, java_flags, maybe_elsewhere};
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "jvm.heap-fixed",
+    cause: Cause::Gc,
+    about: "The heap has one size from start to end",
+    why: "A heap that may grow does so in a collection's pause, and gives memory back to touch it \
+          anew later. -Xms equal to -Xmx (InitialHeapSize and MaxHeapSize, or the same percentage \
+          of memory for both) rules that out. Without either, it starts at a 64th of the memory \
+          and may grow to a quarter.",
+    cost: Cost {
+        us: 5_000.0,
+        text: "some ms whenever the heap is resized",
+        origin: "article on determinism, the flags for Java",
+    },
+    kind: Kind::Process,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let flags = match java(facts).and_then(java_flags) {
+        Ok(flags) => flags,
+        Err(verdict) => return verdict,
+    };
+    let (first, most) = ends(flags);
+    let text = |end: &Option<String>| end.clone().unwrap_or_else(|| "not given".to_owned());
+    let verdict = match (&first, &most) {
+        (Some(first), Some(most)) if first == most => {
+            Verdict::pass(format!("the heap has {first} from the start"))
+        }
+        (Some(first), Some(most)) => {
+            Verdict::fail_if(scope.is_declared(), format!("the heap grows from {first} to {most}"))
+        }
+        _ if !flags.complete => return maybe_elsewhere(flags, "-Xms or -Xmx"),
+        (Some(first), None) => {
+            Verdict::fail_if(scope.is_declared(), format!("the heap starts at {first} and may grow"))
+        }
+        (None, Some(most)) => {
+            Verdict::fail_if(scope.is_declared(), format!("the heap starts small and may grow to {most}"))
+        }
+        (None, None) => Verdict::fail_if(
+            scope.is_declared(),
+            "the heap starts at a 64th of the memory and may grow to a quarter",
+        ),
+    };
+    verdict
+        .evidence(&flags.source, format!("initial {}, maximum {}", text(&first), text(&most)))
+        .fix(format!("-Xms{0} -Xmx{0}", flags.value("MaxHeapSize").unwrap_or("4g")))
+}
+
+/// Both ends of the heap's size, comparable as texts.
+fn ends(flags: &Flags) -> (Option<String>, Option<String>) {
+    let size = |bytes: &str, percent: &str| {
+        let bytes = flags.bytes(bytes).map(|size| match size % (1 << 20) {
+            0 => format!("{} MiB", size >> 20),
+            _ => format!("{size} bytes"),
+        });
+        let number = || flags.value(percent)?.parse::<f64>().ok();
+        bytes.or_else(|| Some(format!("{} % of the memory", number()?)))
+    };
+    (size("InitialHeapSize", "InitialRAMPercentage"), size("MaxHeapSize", "MaxRAMPercentage"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_equal_whatever_their_unit() {
+        let of = |line: &str| {
+            let (first, most) = ends(&Flags::parse(line.split(' ')));
+            first.is_some() && first == most
+        };
+        assert!(of("-Xms4g -XX:MaxHeapSize=4096m"));
+        assert!(of("-Xms1073741824 -Xmx1g"));
+        assert!(of("-XX:InitialRAMPercentage=50 -XX:MaxRAMPercentage=50.0"));
+        assert!(!of("-Xms1g -Xmx1g -Xmx2g"));
+        assert!(!of("-Xmx2g") && !of(""));
+    }
+}

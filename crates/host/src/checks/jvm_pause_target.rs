@@ -1,0 +1,60 @@
+use quietcore_facts::Facts;
+use quietcore_facts::process::Collector;
+use quietcore_measure::Cause;
+
+use crate::subject::{java, java_flags, maybe_elsewhere};
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "jvm.pause-target",
+    cause: Cause::Gc,
+    about: "G1 is told to keep its pauses to 10 ms",
+    why: "G1 collects as much at a time as it expects to manage within MaxGCPauseMillis: 200 ms \
+          unless told otherwise. It is an aim, not a limit; jvm.pauses shows what was reached. \
+          Flags are read in the machine's order: JAVA_TOOL_OPTIONS, the command line, \
+          _JAVA_OPTIONS, and the last one counts.",
+    cost: Cost {
+        us: 50_000.0,
+        text: "up to the target, 200 ms by default, per collection",
+        origin: "article on determinism, the flags for Java; the default: `java -XX:+PrintFlagsFinal`",
+    },
+    kind: Kind::Process,
+    judge,
+};
+
+const NAME: &str = "MaxGCPauseMillis";
+const AIM_MS: u64 = 10;
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let java = match java(facts) {
+        Ok(java) => java,
+        Err(verdict) => return verdict,
+    };
+    match java.collector() {
+        Some(Collector::G1) => {}
+        Some(other) => {
+            return Verdict::not_applicable(format!("the collector is {}, not G1", other.name()));
+        }
+        None => return Verdict::unknown("which collector runs is not known"),
+    }
+    let flags = match java_flags(java) {
+        Ok(flags) => flags,
+        Err(verdict) => return verdict,
+    };
+    let (ms, how) = match flags.number(NAME) {
+        Some(ms) => (ms, "as told"),
+        None if !flags.complete => return maybe_elsewhere(flags, NAME),
+        None => (200, "the default"),
+    };
+    let verdict = match ms <= AIM_MS {
+        true => Verdict::pass(format!("G1 aims at pauses of {ms} ms")),
+        false => Verdict::fail_if(
+            scope.is_declared(),
+            format!("G1 aims at pauses of {ms} ms, {how}"),
+        )
+        .costs_us(ms as f64 * 1000.0 / 2.0),
+    };
+    verdict
+        .evidence(&flags.source, format!("{NAME}={ms} ({how})"))
+        .fix(format!("-XX:{NAME}={AIM_MS}"))
+}

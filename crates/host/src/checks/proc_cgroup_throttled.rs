@@ -1,0 +1,77 @@
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+use quietcore_sys::host::CpuLimit;
+
+use crate::subject::unread;
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "proc.cgroup-throttled",
+    cause: Cause::Cgroup,
+    about: "No control group of the process runs out of CPU time",
+    why: "cpu.max (cpu.cfs_quota_us in version 1) gives a group so much CPU time per period, \
+          usually 100 ms, for all its threads together; when it is used up they all stop until \
+          the next period begins. A few busy threads use up a container's limit in a part of the \
+          period and then stand still, with the CPUs idle beside them. The limit of any group \
+          above counts as well. nr_throttled says how often it happened since the group was made; \
+          with --probe, whether it happens now.",
+    cost: Cost {
+        us: 50_000.0,
+        text: "up to a whole period, 100 ms, each time",
+        origin: "scheduler/sched-bwc.rst",
+    },
+    kind: Kind::Process,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let process = facts.process();
+    let Some(groups) = process.cpu_limits.value() else { return unread(&process.cpu_limits) };
+    let limited: Vec<&CpuLimit> = groups.iter().filter(|group| group.quota_us.is_some()).collect();
+    let Some(tightest) = limited.first() else {
+        return Verdict::pass(match groups.len() {
+            0 => "the process is in no group that could limit its CPU time".to_owned(),
+            count => format!("none of {count} control groups limits its CPU time"),
+        });
+    };
+    let now = |group: &&&CpuLimit| {
+        let probe = facts.probe()?;
+        let find = |limits: &[CpuLimit]| {
+            limits.iter().find(|limit| limit.group == group.group).map(|limit| limit.throttled)
+        };
+        let [first, second] = [&probe.first, &probe.second].map(|c| find(&c.process.cpu_limits));
+        second?.checked_sub(first?)
+    };
+    let stopped_now = limited.iter().filter_map(|group| now(&group)).fold(0, u64::saturating_add);
+    let stopped: Vec<&&CpuLimit> = limited.iter().filter(|group| group.throttled > 0).collect();
+    let verdict = match stopped.first() {
+        _ if stopped_now > 0 => {
+            Verdict::fail(format!("its control group ran out of CPU time {stopped_now} times while watched"))
+        }
+        Some(group) => Verdict::fail(format!(
+            "its control group ran out of CPU time {} times since it was made",
+            group.throttled
+        ))
+        .costs_us(group.throttled_us as f64 / group.throttled.max(1) as f64),
+        None => Verdict::fail_if(
+            scope.is_declared(),
+            "its control group limits CPU time, though it never ran out",
+        ),
+    };
+    let verdict = limited.iter().fold(verdict, |verdict, group| {
+        verdict.evidence(
+            &group.group,
+            format!(
+                "{} of {} µs, throttled {} times for {} µs in all",
+                group.quota_us.unwrap_or_default(),
+                group.period_us,
+                group.throttled,
+                group.throttled_us
+            ),
+        )
+    });
+    let group = stopped.first().map_or(&tightest.group, |group| &group.group);
+    verdict.fix(format!(
+        "echo max > {group}/cpu.max   # version 1: echo -1 > {group}/cpu.cfs_quota_us; in Kubernetes: no CPU limit, or the static CPU manager"
+    ))
+}

@@ -1,0 +1,67 @@
+use quietcore_facts::Facts;
+use quietcore_facts::process::Thread;
+use quietcore_measure::Cause;
+
+use crate::subject::{Subject, names};
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "proc.class-mix",
+    cause: Cause::Scheduler,
+    about: "No ordinary thread of the process is bound to a CPU that a real-time one may hold",
+    why: "A SCHED_FIFO thread yields to nobody of an ordinary class. An I/O thread of the same \
+          program that may run on no other CPU waits until the real-time one sleeps: buffers \
+          fill, packets are dropped. Real-time throttling lets it in for 50 ms of each second, \
+          which stops the real-time thread instead. Read from the class and affinity of every \
+          thread; a real-time thread that sleeps often does less harm than this says.",
+    cost: Cost {
+        us: 1000.0,
+        text: "as long as the real-time thread runs without sleeping; up to 950 ms under a burst",
+        origin: "article on determinism, failure 2; sched-rt-group.rst",
+    },
+    kind: Kind::Process,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let subject = match Subject::of(facts, scope) {
+        Ok(subject) => subject,
+        Err(verdict) => return verdict,
+    };
+    let (realtime, ordinary): (Vec<&Thread>, Vec<&Thread>) =
+        subject.threads.iter().partition(|thread| thread.task.is_realtime());
+    if realtime.is_empty() {
+        return Verdict::not_applicable("no thread of the process is real-time");
+    }
+    // Only a real-time thread that has no other CPU either is sure to be in the way.
+    let in_the_way = |o: &Thread, r: &Thread| {
+        r.task.affinity.len() == 1 && o.task.affinity == r.task.affinity
+    };
+    let starving: Vec<&Thread> = ordinary
+        .iter()
+        .filter(|ordinary| realtime.iter().any(|realtime| in_the_way(ordinary, realtime)))
+        .copied()
+        .collect();
+    let Some(first) = starving.first() else {
+        return Verdict::pass(format!(
+            "none of {} ordinary threads is bound to the CPU of one of {} real-time ones",
+            ordinary.len(),
+            realtime.len()
+        ));
+    };
+    let holding: Vec<&Thread> = realtime
+        .iter()
+        .filter(|realtime| starving.iter().any(|ordinary| in_the_way(ordinary, realtime)))
+        .copied()
+        .collect();
+    let verdict = Verdict::fail_if(
+        scope.is_declared(),
+        format!("{} wait on the CPU of real-time {}", names(&starving), names(&holding)),
+    );
+    let verdict = subject.evidence(subject.evidence(verdict, &holding), &starving);
+    let elsewhere = match scope.is_declared() {
+        true => scope.housekeeping(facts),
+        false => facts.cpus().online.minus(&first.task.affinity),
+    };
+    verdict.fix(format!("taskset -pc {elsewhere} {}", first.task.tid))
+}
