@@ -47,15 +47,16 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         shares && probe.share(task.tid).is_some_and(|share| share > 0.0)
     };
     let visitors: Vec<&Task> = probe.second.tasks.iter().filter(visits).collect();
-    let verdict = match visitors.is_empty() {
-        true => Verdict::pass(format!("nobody else ran on the CPUs of {}", names(&busy))),
-        false => Verdict::fail_if(
+    let strangers = visitors.iter().filter(|task| !is_busy(task)).count();
+    let verdict = match (visitors.is_empty(), strangers) {
+        (true, _) => Verdict::pass(format!("nobody else ran on the CPUs of {}", names(&busy))),
+        (false, 0) => Verdict::fail_if(
             scope.is_declared(),
-            format!(
-                "{} other threads ran on the CPUs of {}",
-                visitors.iter().filter(|task| !is_busy(task)).count().max(1),
-                names(&busy)
-            ),
+            format!("busy threads take turns on a CPU: {}", names(&busy)),
+        ),
+        (false, count) => Verdict::fail_if(
+            scope.is_declared(),
+            format!("{count} other threads ran on the CPUs of {}", names(&busy)),
         ),
     };
     let verdict = subject.evidence(verdict, &busy);

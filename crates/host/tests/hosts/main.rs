@@ -4,6 +4,8 @@
 //! them for the worse (or the better) and name every finding that must change with it; one that
 //! changes without being named fails the test as surely as one that does not change.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its hosts must fail")]
+
 mod coverage;
 mod garbage;
 mod made;
@@ -65,6 +67,19 @@ fn the_well_tuned_server_has_nothing_to_complain_of() {
         .map(|f| format!("{} {}: {}", f.status, f.id, f.title))
         .collect();
     assert!(bad.is_empty(), "{bad:#?}");
+}
+
+#[test]
+fn the_well_tuned_processes_have_nothing_to_complain_of() {
+    for pid in [4711, 4720, 4730] {
+        let findings = judge(snapshot("two-socket"), None, Some(pid));
+        let bad: Vec<String> = findings
+            .iter()
+            .filter(|f| !matches!(f.status, Status::Pass | Status::NotApplicable))
+            .map(|f| format!("{} {}: {}", f.status, f.id, f.title))
+            .collect();
+        assert!(bad.is_empty(), "{pid}: {bad:#?}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 mod cpus;
 mod irqs;
 mod probe;
+mod processes;
 mod tasks;
 
 use quietcore_sys::host::Snapshot;
@@ -17,7 +18,8 @@ use crate::testdata;
 /// A part of a made host.
 type Part = fn(&mut Snapshot);
 
-const SERVER: &[Part] = &[cpus::server, irqs::server, probe::server, tasks::server];
+const SERVER: &[Part] =
+    &[cpus::server, irqs::server, probe::server, tasks::server, processes::server];
 const LAPTOP: &[Part] = &[cpus::laptop, irqs::laptop, tasks::laptop];
 
 /// The server's CPUs: node 0 has 0-19 and their siblings 40-59, node 1 has 20-39 and 60-79.

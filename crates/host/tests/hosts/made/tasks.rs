@@ -26,6 +26,16 @@ pub fn server(host: &mut Snapshot) {
         let own = CpuSet::from_iter([cpu]);
         tasks.push(Task { policy: 1, rt_priority: 50, ..user(4711, tid, name, &own, cpu) });
     }
+    // A virtual machine and a Go program, all but one thread of each on the housekeeping CPUs.
+    for (pid, names, cpu) in [
+        (4720, ["java", "VM Thread", "ZWorker#0", "ZDriver", "C2 CompilerThre", "strategy"], 6),
+        (4730, ["gateway", "gateway", "gateway", "gateway", "gateway", "gateway"], 7),
+    ] {
+        for (tid, name) in (pid..).zip(&names[..5]) {
+            tasks.push(user(pid, tid, name, &keep, 20));
+        }
+        tasks.push(user(pid, pid + 5, names[5], &CpuSet::from_iter([cpu]), cpu));
+    }
     put(host, tasks);
 }
 
@@ -40,7 +50,7 @@ pub fn laptop(host: &mut Snapshot) {
 }
 
 fn put(host: &mut Snapshot, tasks: Vec<Task>) {
-    for pid in [1, 4711] {
+    for pid in [1, 4711, 4720, 4730] {
         let own: Vec<&Task> = tasks.iter().filter(|t| t.pid == pid).collect();
         if !own.is_empty() {
             host.set(&format!("threads {pid}"), json!(own));
