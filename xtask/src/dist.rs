@@ -10,6 +10,14 @@ use anyhow::{Context, Result, bail};
 /// cannot be linked statically.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+/// Stands for [`binary`] in a list of constant arguments.
+pub const BINARY: &str = "{static binary}";
+
+/// Where the static binary is built.
+pub fn binary() -> PathBuf {
+    target_folder().join(TARGET).join("release/quietcore")
+}
+
 /// What `cargo xtask dist` is told.
 #[derive(clap::Args)]
 pub struct Args {
@@ -44,8 +52,7 @@ fn pack() -> Result<PathBuf> {
         fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let binary = folder.join("quietcore");
-    copy(&target.join(TARGET).join("release/quietcore"), &binary)?;
+    copy(&binary(), &folder.join("quietcore"))?;
     for paper in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         copy(&workspace().join(paper), &folder.join(paper))?;
     }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::dist;
+
 const PINNED: &str = include_str!("../pinned-tests");
 
 /// What `cargo xtask test` is told.
@@ -48,7 +50,8 @@ const DENY: Step = cargo(
     &["deny", "--log-level", "error", "check", "bans", "licenses", "sources"],
 );
 const DIST: Step = cargo("tarball in a bare Debian 11", &["xtask", "dist", "--verify"]);
-const LAB: Step = cargo("guests", &["xtask", "lab", "quick"]);
+/// The guests run the very binary that the tarball holds.
+const LAB: Step = cargo("guests", &["xtask", "lab", "quick", "--quietcore", dist::BINARY]);
 
 pub fn check() -> ExitCode {
     finish(run(&[FORMAT, LINTS, LAYERS, UNIT], false), 0)
@@ -107,7 +110,11 @@ fn run(steps: &[Step], long: bool) -> Result<Outcome> {
 
 fn take(step: &Step, long: bool) -> Result<(bool, Counts)> {
     let mut command = Command::new(step.program);
-    command.args(step.args).envs(step.environment.iter().copied()).stdout(Stdio::piped());
+    let args = step.args.iter().map(|arg| match *arg {
+        dist::BINARY => dist::binary().into_os_string(),
+        plain => plain.into(),
+    });
+    command.args(args).envs(step.environment.iter().copied()).stdout(Stdio::piped());
     if long {
         command.env("QUIETCORE_FUZZ_SECONDS", "120");
     }
