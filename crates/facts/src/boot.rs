@@ -104,7 +104,7 @@ impl Boot {
 
 /// Parameters are separated by white space outside double quotes; everything behind `--` is for
 /// the init process. (kernel: lib/cmdline.c, next_arg)
-fn tokens(line: &str) -> Vec<Token> {
+pub(crate) fn tokens(line: &str) -> Vec<Token> {
     let mut raw: Vec<String> = Vec::new();
     let (mut quoted, mut open) = (false, false);
     for c in line.chars() {

@@ -4,6 +4,7 @@ use quietcore_measure::Nanos;
 use quietcore_sys::host::Task;
 
 use crate::Facts;
+use crate::cgroups::{self, Quota};
 use crate::irqs::Interrupts;
 use crate::process::ProcessCounters;
 
@@ -31,6 +32,8 @@ pub struct Counters {
     pub throttles: Vec<(usize, u64)>,
     /// The process under audit, empty if there is none.
     pub process: ProcessCounters,
+    /// Control groups with a quota of CPU time, and how often it stopped them.
+    pub quotas: Vec<Quota>,
 }
 
 /// Time of a CPU by kind in clock ticks of 1/100 s.
@@ -79,6 +82,7 @@ impl Counters {
                 .collect(),
             throttles: online.iter().filter_map(throttles).collect(),
             process: ProcessCounters::read(facts),
+            quotas: cgroups::limits(host).value().map(|l| l.quotas.clone()).unwrap_or_default(),
         }
     }
 }

@@ -45,8 +45,11 @@ macro_rules! facts {
 
 facts! {
     boot: Boot,
+    bootfiles: Bootfiles,
+    cgroups: Cgroups,
     cpus: Cpus,
     irqs: Irqs,
+    isolation: Isolation,
     kernel: Kernel,
     process: Process,
     tasks: Tasks,

@@ -34,9 +34,10 @@ pub struct LogLine {
 }
 
 /// Lines that a check reads hold one of these; all others stay on the host.
-const MARKERS: [&str; 29] = [
+const MARKERS: [&str; 30] = [
     "NO_HZ",
     "rcu:",
+    "Dynamic Preempt:",
     "Housekeeping:",
     "Unknown kernel command line",
     "Malformed early option",

@@ -4,6 +4,8 @@
 //! the kernel; a recording looks the key up; recording a host is keeping the answers. So a
 //! snapshot holds exactly what was asked, failures included, and an offline audit cannot differ.
 
+mod bootfiles;
+mod cgroups;
 mod ethtool;
 mod kernel;
 mod live;
@@ -25,6 +27,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use bootfiles::{BootLine, BootLines};
+pub use cgroups::{ControlGroup, ControlGroups};
 pub use ethtool::{Coalesce, Ethtool, Rings};
 pub use kernel::{KernelLog, LogLine};
 pub use process::{CpuLimit, Jvm, JvmCollector, Runtime, ThreadCounters};
