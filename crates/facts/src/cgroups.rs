@@ -247,22 +247,25 @@ impl Membership {
         self.groups.iter().find(has).map(|(_, path)| path.as_str())
     }
 
-    /// Whether a group, or one above it, is this process's.
+    /// Whether a group is this process's, or above it. In a container the root of what is mounted
+    /// is the container's own group.
     pub fn is_within(&self, folder: &str) -> bool {
-        let below = |path: &str| {
-            let path = path.trim_end_matches('/');
-            let mut above = Some(path);
-            while let Some(part) = above.filter(|part| !part.is_empty()) {
-                if folder.ends_with(part) {
-                    return true;
-                }
-                above = part.rsplit_once('/').map(|(above, _)| above);
-            }
-            // In a container, the root of what is mounted is the container's own group.
-            matches!(folder, "/sys/fs/cgroup" | "/sys/fs/cgroup/unified" | "/sys/fs/cgroup/cpu")
+        let above = |root: &str, path: &str| {
+            let below = folder.strip_prefix(root);
+            below.is_some_and(|below| below.is_empty() || is_at_or_below(path, below))
         };
-        self.groups.iter().any(|(_, path)| below(path))
+        self.groups.iter().any(|(controllers, path)| {
+            controllers.iter().any(|controller| match controller.as_str() {
+                "" => above("/sys/fs/cgroup/unified", path) || above("/sys/fs/cgroup", path),
+                name => above(&format!("/sys/fs/cgroup/{name}"), path),
+            })
+        })
     }
+}
+
+fn is_at_or_below(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -326,7 +329,9 @@ mod tests {
         assert_eq!(member.path(""), Some("/z"));
         assert_eq!(member.path("cpuset"), None);
         assert!(member.is_within("/sys/fs/cgroup/cpu/x"));
+        assert!(member.is_within("/sys/fs/cgroup/z") && member.is_within("/sys/fs/cgroup"));
         assert!(!member.is_within("/sys/fs/cgroup/cpu/y"));
+        assert!(!member.is_within("/sys/fs/cgroup/cpu/x/yy"));
         assert_eq!(Membership::parse("0::/../../a").path(""), Some("/"));
     }
 }

@@ -46,7 +46,7 @@ fn is_complaint(line: &str) -> bool {
         || line.contains("contains nonexistent CPUs")
 }
 
-/// `rcu: 	Offload RCU callbacks from CPUs: 2-3.`, or `(none).`
+/// The list behind the words of the log line, or `(none)`, and a full stop.
 fn offloaded(line: &str) -> Reading<CpuSet> {
     let list = line.split_once(OFFLOADED).map_or("", |(_, list)| list);
     let list = list.trim().trim_end_matches('.');

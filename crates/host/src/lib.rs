@@ -7,6 +7,7 @@
 mod audit;
 mod check;
 pub mod checks;
+mod parameters;
 mod scope;
 mod subject;
 mod verdict;

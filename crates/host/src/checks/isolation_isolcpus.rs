@@ -6,10 +6,11 @@ use crate::{Check, Cost, Kind, Scope, Verdict};
 pub const CHECK: Check = Check {
     id: "isolation.isolcpus",
     cause: Cause::Scheduler,
-    about: "isolcpus= took effect",
+    about: "The scheduler places no task on CPUs meant for latency by itself",
     why: "The kernel takes any list: isolcpus=99 on a machine of 4 CPUs is accepted and isolates \
           nothing. What counts is /sys/devices/system/cpu/isolated, where the kernel says which \
-          CPUs it keeps out of the scheduler's domains.",
+          CPUs it keeps out of the scheduler's domains, or a valid isolated cpuset partition, \
+          which does the same without a boot.",
     cost: Cost {
         us: 200.0,
         text: "50–500 µs whenever the scheduler places another task there, every 10–100 ms",
@@ -19,11 +20,10 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Scope) -> Verdict {
-    const SOURCE: &str = "/sys/devices/system/cpu/isolated";
-    let Some(asked) = &facts.boot().isolcpus else {
-        return Verdict::not_applicable("no isolcpus= on the boot line");
-    };
+const SOURCE: &str = "/sys/devices/system/cpu/isolated";
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let Some(asked) = &facts.boot().isolcpus else { return without(facts, scope) };
     let token = format!("isolcpus={}", asked.request.text);
     let wanted = match &asked.request.cpus {
         Ok(cpus) => cpus,
@@ -44,4 +44,23 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         .evidence("/proc/cmdline", &token)
         .evidence(SOURCE, isolated)
         .fix(format!("name CPUs that exist ({}) in isolcpus=, then update-grub and reboot", facts.cpus().possible))
+}
+
+/// CPUs may be meant for latency by nohz_full= or --cpus alone.
+fn without(facts: &Facts, scope: &Scope) -> Verdict {
+    if !scope.is_declared() {
+        return Verdict::not_applicable("no isolcpus= on the boot line");
+    }
+    let domain = &facts.isolation().domain;
+    let missing = scope.cpus.minus(domain);
+    let verdict = match missing.is_empty() && !scope.cpus.is_empty() {
+        true => Verdict::pass(format!("a cpuset partition isolates CPUs {}", scope.cpus)),
+        false => Verdict::fail(format!(
+            "the scheduler may place any task on CPUs {missing}: neither isolcpus= nor a partition covers them"
+        )),
+    };
+    verdict.evidence(SOURCE, domain).fix(format!(
+        "add isolcpus=managed_irq,domain,{} to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub and reboot",
+        scope.cpus
+    ))
 }

@@ -68,9 +68,9 @@ fn read_lines(root: &Path) -> Result<BootLines, Trouble> {
     }
     for file in VARIABLES {
         let text = text_of(root, file, &mut found.unread);
-        let kept = text.lines().filter(|line| {
-            line.starts_with("kernelopts=") || line.starts_with("tuned_params=")
-        });
+        let kept = text
+            .lines()
+            .filter(|line| line.starts_with("kernelopts=") || line.starts_with("tuned_params="));
         found.variables.extend(lines(file, kept.map(str::to_owned).collect()));
     }
     match found == BootLines::default() {

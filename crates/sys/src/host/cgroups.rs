@@ -90,9 +90,11 @@ fn walk(root: &Path, live: bool, top: &str, limits: Limits, found: &mut ControlG
         found.seen += 1;
         let read = |name: &str| live::read(root, &format!("{folder}/{name}")).ok();
         let files = limits(&read);
-        queue.extend(children(&root.join(folder.trim_start_matches('/')), live).into_iter().map(
-            |name| format!("{folder}/{name}"),
-        ));
+        queue.extend(
+            children(&root.join(folder.trim_start_matches('/')), live)
+                .into_iter()
+                .map(|name| format!("{folder}/{name}")),
+        );
         if !files.is_empty() {
             found.groups.push(ControlGroup { folder, files });
         }
@@ -151,11 +153,7 @@ fn cpu(read: &dyn Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
 
 fn cpuset(read: &dyn Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    add(
-        &mut files,
-        read,
-        &["cpuset.cpus", "cpuset.cpu_exclusive", "cpuset.sched_load_balance"],
-    );
+    add(&mut files, read, &["cpuset.cpus", "cpuset.cpu_exclusive", "cpuset.sched_load_balance"]);
     files
 }
 

@@ -67,16 +67,22 @@ const MARKERS: [&str; 30] = [
     "CPU Bandwidth",
 ];
 
+/// How a recording says that a build option is not set.
+const NOT_SET: &str = "n";
+
 impl Host {
     /// A build option of the running kernel, as `y`, `m`, `1000`; `None` where it is not set.
     ///
     /// # Errors
     /// Missing where neither /proc/config.gz nor /boot/config-RELEASE is there.
     pub fn config(&self, option: &str) -> Result<Option<String>, HostError> {
-        self.answer(format!("config {option}"), |root| {
+        // In a recording, nothing stands for "no such file": "not set" needs a word of its own.
+        let value = self.answer(format!("config {option}"), |root| {
             let config = self.config.0.get_or_init(|| read_config(root)).as_ref();
-            config.map(|map| map.get(option).cloned()).map_err(Clone::clone)
-        })
+            let value = config.map(|map| map.get(option).cloned()).map_err(Clone::clone)?;
+            Ok(value.unwrap_or_else(|| NOT_SET.to_owned()))
+        })?;
+        Ok(Some(value).filter(|value| value != NOT_SET))
     }
 
     /// The kernel log (needs root where kernel.dmesg_restrict is set).
@@ -168,6 +174,10 @@ mod tests {
         let host = Host::from_path(root.path()).unwrap();
         assert_eq!(host.config("HZ").unwrap().as_deref(), Some("250"));
         assert_eq!(host.config("NO_HZ_FULL").unwrap(), None);
+        let recording = Host::from_path(root.path()).unwrap().recording("r");
+        assert_eq!(recording.config("NO_HZ_FULL").unwrap(), None);
+        let recorded = Host::recorded(recording.into_snapshot().unwrap());
+        assert_eq!(recorded.config("NO_HZ_FULL").unwrap(), None);
         assert_eq!(host.kernel_log().unwrap_err().trouble, Trouble::Missing);
     }
 }

@@ -76,12 +76,13 @@ impl Host {
     /// The latency in microseconds that PM QoS holds all CPUs to (`/dev/cpu_dma_latency`);
     /// `None` where nobody asked for one.
     pub fn cpu_dma_latency_us(&self) -> Result<Option<i32>, HostError> {
-        self.answer("cpu_dma_latency".to_owned(), |root| {
+        let us = self.answer("cpu_dma_latency".to_owned(), |root| {
             let mut value = [0; 4];
             fs::File::open(root.join("dev/cpu_dma_latency"))?.read_exact(&mut value)?;
-            // PM_QOS_CPU_LATENCY_DEFAULT_VALUE: 2000 s, "nobody asked".
-            Ok(Some(i32::from_ne_bytes(value)).filter(|us| *us != 2_000_000_000))
-        })
+            Ok(i32::from_ne_bytes(value))
+        })?;
+        // PM_QOS_CPU_LATENCY_DEFAULT_VALUE: 2000 s, "nobody asked".
+        Ok(Some(us).filter(|us| *us != 2_000_000_000))
     }
 
     /// The environment of a process, cut down to the variables that checks read.

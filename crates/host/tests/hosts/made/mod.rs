@@ -6,6 +6,7 @@
 
 mod cpus;
 mod irqs;
+mod isolation;
 mod probe;
 mod processes;
 mod tasks;
@@ -18,9 +19,15 @@ use crate::testdata;
 /// A part of a made host.
 type Part = fn(&mut Snapshot);
 
-const SERVER: &[Part] =
-    &[cpus::server, irqs::server, probe::server, tasks::server, processes::server];
-const LAPTOP: &[Part] = &[cpus::laptop, irqs::laptop, tasks::laptop];
+const SERVER: &[Part] = &[
+    cpus::server,
+    irqs::server,
+    isolation::server,
+    probe::server,
+    tasks::server,
+    processes::server,
+];
+const LAPTOP: &[Part] = &[cpus::laptop, irqs::laptop, isolation::laptop, tasks::laptop];
 
 /// The server's CPUs: node 0 has 0-19 and their siblings 40-59, node 1 has 20-39 and 60-79.
 pub const SERVER_CPUS: usize = 80;

@@ -1,0 +1,115 @@
+use quietcore_facts::cgroups::Quota;
+use quietcore_facts::{Cgroups, Facts};
+use quietcore_measure::Cause;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "cgroup.cpu-max",
+    cause: Cause::Cgroup,
+    about: "No group of processes is stopped by a quota of CPU time",
+    why: "A limit on CPU (Docker's --cpus, a Kubernetes limit, systemd's CPUQuota=) lets all \
+          threads of a group run for a quota per period, and stops them all until the period \
+          ends once it is used up, however idle the CPUs are: a process with 8 threads and a \
+          quota of 2 CPUs uses up 200 ms in 25 ms, and then waits 75. It is the commonest cause \
+          of tails in containers. Read from cpu.max (version 1: cpu.cfs_quota_us) and the count \
+          of stops in cpu.stat of every group up to a bound of 1000 per hierarchy; real-time \
+          threads are not counted. (kernel: scheduler/sched-bwc.rst)",
+    cost: Cost {
+        us: 50_000.0,
+        text: "the rest of the period, tens of ms, whenever the quota is used up",
+        origin: "scheduler/sched-bwc.rst: the default period of 100 ms; the mean stop is this host's own",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let reading = &facts.cgroups().limits;
+    let Some(limits) = reading.value() else { return Verdict::unread(reading) };
+    let mut stopped: Vec<&Quota> = limits.quotas.iter().filter(|q| q.throttled > 0).collect();
+    stopped.sort_by_key(|quota| std::cmp::Reverse(quota.throttled_us));
+    if let Some(worst) = stopped.first() {
+        let verdict = Verdict::fail(format!(
+            "{} stopped {} times by its quota{}",
+            worst.folder,
+            worst.throttled,
+            match stopped.len() {
+                1 => String::new(),
+                more => format!(", and {} groups more", more - 1),
+            }
+        ));
+        return with_quotas(verdict.costs_us(mean_us(worst)), &stopped).fix(fix(worst));
+    }
+    let member = Cgroups::membership(facts, scope.pid);
+    let within = |quota: &&Quota| member.value().is_some_and(|m| m.is_within(&quota.folder));
+    let own: Vec<&Quota> = limits.quotas.iter().filter(within).collect();
+    if let Some(first) = own.first() {
+        let verdict = Verdict::warn(format!(
+            "a quota of {} ms per {} ms is waiting for a busy moment",
+            first.quota_us / 1000,
+            first.period_us / 1000
+        ));
+        return with_quotas(verdict, &own).fix(fix(first));
+    }
+    if limits.truncated {
+        return Verdict::unknown(format!("only {} control groups were looked at", limits.seen));
+    }
+    let all: Vec<&Quota> = limits.quotas.iter().collect();
+    let verdict = match all.is_empty() {
+        true => Verdict::pass(format!("none of {} control groups has a quota", limits.seen)),
+        false => Verdict::pass(format!("none of {} quotas has stopped anyone", all.len())),
+    };
+    with_quotas(verdict, &all)
+}
+
+/// Mean time of one stop in microseconds. Time is summed over CPUs, so a stop of a group that ran
+/// on several counts several times: the period bounds it.
+fn mean_us(quota: &Quota) -> f64 {
+    let mean = quota.throttled_us as f64 / quota.throttled.max(1) as f64;
+    mean.clamp(1.0, quota.period_us.max(1) as f64)
+}
+
+fn with_quotas(verdict: Verdict, quotas: &[&Quota]) -> Verdict {
+    quotas.iter().take(8).fold(verdict, |verdict, quota| {
+        verdict.evidence(
+            &quota.folder,
+            format!(
+                "{} µs per {} µs, stopped {} times for {} ms",
+                quota.quota_us,
+                quota.period_us,
+                quota.throttled,
+                quota.throttled_us / 1000
+            ),
+        )
+    })
+}
+
+fn fix(quota: &Quota) -> String {
+    let (file, value) = match quota.folder.starts_with("/sys/fs/cgroup/cpu") {
+        true => ("cpu.cfs_quota_us", "-1"),
+        false => ("cpu.max", "max"),
+    };
+    format!(
+        "echo {value} > {}/{file}   # and take the limit out where it comes from: CPUQuota=, --cpus, resources.limits.cpu",
+        quota.folder
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_stop_is_no_longer_than_a_period() {
+        let quota = |throttled, throttled_us| Quota {
+            period_us: 100_000,
+            throttled,
+            throttled_us,
+            ..Quota::default()
+        };
+        assert_eq!(mean_us(&quota(10, 400_000)), 40_000.0);
+        assert_eq!(mean_us(&quota(1, u64::MAX)), 100_000.0);
+        assert_eq!(mean_us(&quota(0, 0)), 1.0);
+    }
+}

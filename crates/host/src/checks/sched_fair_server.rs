@@ -1,0 +1,72 @@
+use quietcore_facts::Facts;
+use quietcore_measure::{Cause, CpuSet};
+use quietcore_sys::host::{Task, Trouble};
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "sched.fair-server",
+    cause: Cause::Scheduler,
+    about: "No fair server takes time from real-time threads on CPUs meant for latency",
+    why: "Since Linux 6.12 a deadline server gives ordinary threads 50 ms of each second on a CPU \
+          that real-time threads keep busy. It starts only if an ordinary thread waits there, a \
+          kernel worker is enough. In some kernels its timer also brings interrupts back to \
+          nohz_full CPUs. Its runtime per CPU is in /sys/kernel/debug/sched/fair_server, which \
+          only root reads, and nobody under lockdown: then the answer is unknown. (kernel: commit \
+          d741f297bcea, fair server interface)",
+    cost: Cost {
+        us: 50_000.0,
+        text: "up to 50 ms of a second, from a real-time thread whose CPU an ordinary one waits for",
+        origin: "kernel/sched/deadline.c: the server's default runtime and period",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+const FOLDER: &str = "/sys/kernel/debug/sched/fair_server";
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    if !scope.is_declared() {
+        return Verdict::no_intent();
+    }
+    if facts.kernel().version() < (6, 12) {
+        return Verdict::not_applicable("there is none before Linux 6.12");
+    }
+    let mut serving = CpuSet::new();
+    let mut longest = 0;
+    for cpu in scope.cpus.iter() {
+        match facts.host().number(&format!("{FOLDER}/cpu{cpu}/runtime")) {
+            Ok(0) => {}
+            Ok(ns) => {
+                serving.insert(cpu);
+                longest = longest.max(ns);
+            }
+            Err(error) if error.trouble == Trouble::Missing => {
+                return Verdict::unknown(format!("{FOLDER} is not there: is debugfs mounted, or locked down?"));
+            }
+            Err(error) => return Verdict::unknown(error.to_string()),
+        }
+    }
+    if serving.is_empty() {
+        return Verdict::pass(format!("no fair server on CPUs {}", scope.cpus))
+            .evidence(FOLDER, "runtime 0");
+    }
+    let bound = |task: &&Task| {
+        !task.kernel && task.is_realtime() && task.affinity.is_subset(&serving)
+    };
+    let threads: Vec<String> = facts.tasks().iter().filter(bound).map(Task::label).collect();
+    let verdict = match threads.is_empty() {
+        false => Verdict::fail(format!(
+            "the fair server may take up to {} ms a second from {}",
+            longest / 1_000_000,
+            threads.join(", ")
+        )),
+        true => Verdict::warn(format!("the fair server is on for CPUs {serving}")),
+    };
+    verdict
+        .evidence(FOLDER, format!("runtime {longest} ns on CPUs {serving}"))
+        .fix(format!(
+            "for cpu in {}; do echo 0 > {FOLDER}/cpu$cpu/runtime; done",
+            serving.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" ")
+        ))
+}

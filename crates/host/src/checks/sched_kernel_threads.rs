@@ -1,0 +1,69 @@
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+use quietcore_sys::host::Task;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "sched.kernel-threads",
+    cause: Cause::Scheduler,
+    about: "Kernel threads that can be elsewhere are not on CPUs meant for latency",
+    why: "isolcpus= alone does not keep kernel threads away: before Linux 6.14 only nohz_full= (or \
+          kthread_cpus= of real-time kernels) starts them on the other CPUs. Those bound to a CPU \
+          (ksoftirqd/4, migration/4) belong there and are left out, as are the threads of \
+          interrupts, which go where their interrupt goes, and RCU's, which have a check of \
+          their own. Fails on threads that last ran on a latency CPU; those that merely may are a \
+          warning. Read from every thread's affinity and flags.",
+    cost: Cost {
+        us: 100.0,
+        text: "50–500 µs when one of them runs, and the tick comes back while it does",
+        origin: "article on isolation, production failure 1; article on determinism, taxonomy",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    if !scope.is_declared() {
+        return Verdict::no_intent();
+    }
+    let Some(tasks) = facts.tasks().all.value() else { return Verdict::unread(&facts.tasks().all) };
+    let allowed = |task: &&Task| is_movable(task) && task.affinity.intersects(&scope.cpus);
+    let allowed: Vec<&Task> = tasks.iter().filter(allowed).collect();
+    let there: Vec<&Task> =
+        allowed.iter().copied().filter(|task| scope.cpus.contains(task.cpu)).collect();
+    let seen = tasks.iter().any(|task| task.kernel);
+    if allowed.is_empty() {
+        return match seen {
+            true => Verdict::pass(format!("no movable kernel thread may run on CPUs {}", scope.cpus)),
+            false => Verdict::not_applicable("no kernel thread is visible here (a container?)"),
+        };
+    }
+    let verdict = match there.is_empty() {
+        false => Verdict::fail(format!(
+            "{} movable kernel threads last ran on CPUs {}",
+            there.len(),
+            scope.cpus
+        )),
+        true => Verdict::warn(format!(
+            "{} movable kernel threads may run on CPUs {}",
+            allowed.len(),
+            scope.cpus
+        )),
+    };
+    let shown = if there.is_empty() { &allowed } else { &there };
+    let verdict = shown.iter().take(8).fold(verdict, |verdict, task| {
+        verdict.evidence(
+            format!("kernel thread {}", task.label()),
+            format!("last on CPU {}, may run on {}", task.cpu, task.affinity),
+        )
+    });
+    let tids: Vec<String> = shown.iter().map(|task| task.tid.to_string()).collect();
+    let keep = scope.housekeeping(facts);
+    verdict.fix(format!("for tid in {}; do taskset -cp {keep} $tid; done", tids.join(" ")))
+}
+
+fn is_movable(task: &Task) -> bool {
+    let elsewhere = ["irq/", "rcuo", "kworker/"];
+    task.kernel && !task.bound && !elsewhere.iter().any(|start| task.name.starts_with(start))
+}

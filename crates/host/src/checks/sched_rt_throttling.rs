@@ -1,0 +1,81 @@
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+use quietcore_sys::host::Task;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "sched.rt-throttling",
+    cause: Cause::Scheduler,
+    about: "Real-time threads that spin are not stopped by the throttle",
+    why: "By default the kernel lets real-time threads run for 950 ms of each second \
+          (sched_rt_runtime_us of sched_rt_period_us) and stops a SCHED_FIFO thread that spins \
+          for the other 50 ms, even if nothing else wants its CPU. Since Linux 6.12 the fair \
+          server does this job and the limit counts only in kernels with CONFIG_RT_GROUP_SCHED. \
+          Fails where real-time threads are bound to latency CPUs, or the boot log says that it \
+          happened; else it waits for the first one. A spinning thread without any limit must \
+          have a CPU of its own, or it starves the kernel's threads there. (kernel: \
+          scheduler/sched-rt-group.rst, kernel/sched/rt.c)",
+    cost: Cost {
+        us: 50_000.0,
+        text: "50 ms of every second, from a thread that spins",
+        origin: "measured: sched_rt_runtime_us=950000 takes 50 ms a second from a FIFO spinner",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
+const FIX: &str = "sysctl -w kernel.sched_rt_runtime_us=-1   # and in /etc/sysctl.d to keep it";
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let logged = facts.kernel().logged("sched: RT throttling activated");
+    let logged = logged.value().copied().flatten();
+    if !scope.is_declared() && logged.is_none() {
+        return Verdict::no_intent();
+    }
+    if facts.kernel().version() >= (6, 12) {
+        match facts.host().config("RT_GROUP_SCHED") {
+            Ok(None) => {
+                return Verdict::not_applicable(
+                    "since Linux 6.12 the fair server does this: sched.fair-server",
+                );
+            }
+            Ok(Some(_)) => {}
+            Err(error) => return Verdict::unknown(error.to_string()),
+        }
+    }
+    let runtime = match facts.host().number(RUNTIME) {
+        Ok(runtime) => runtime,
+        Err(error) => return Verdict::unanswered(&error),
+    };
+    let period = facts.host().number(PERIOD).unwrap_or(1_000_000);
+    if runtime < 0 || runtime >= period {
+        return Verdict::pass("no limit on real-time threads").evidence(RUNTIME, runtime);
+    }
+    let stolen_ms = period.saturating_sub(runtime) / 1000;
+    let loss = format!("{stolen_ms} ms of every {}", period / 1000);
+    let spins =
+        |task: &&Task| !task.kernel && task.is_realtime() && task.affinity.is_subset(&scope.cpus);
+    let threads: Vec<String> = facts.tasks().iter().filter(spins).map(Task::label).collect();
+    let verdict = match (logged, threads.is_empty()) {
+        (Some(line), _) => Verdict::fail_if(
+            scope.is_declared(),
+            format!("a real-time thread has lost {loss} since boot"),
+        )
+        .evidence("kernel log", &line.text),
+        (None, false) => Verdict::fail(format!(
+            "a real-time thread that spins loses {loss}: {}",
+            threads.join(", ")
+        )),
+        (None, true) => {
+            Verdict::warn(format!("a real-time thread that spins would lose {loss}"))
+        }
+    };
+    verdict
+        .evidence(RUNTIME, runtime)
+        .evidence(PERIOD, period)
+        .costs_us(stolen_ms.saturating_mul(1000) as f64)
+        .fix(FIX)
+}
