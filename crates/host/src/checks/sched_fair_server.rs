@@ -10,7 +10,8 @@ pub const CHECK: Check = Check {
     about: "No fair server takes time from real-time threads on CPUs meant for latency",
     why: "Since Linux 6.12 a deadline server gives ordinary threads 50 ms of each second on a CPU \
           that real-time threads keep busy. It starts only if an ordinary thread waits there, a \
-          kernel worker is enough. In some kernels its timer also brings interrupts back to \
+          kernel worker is enough, so it fails only where a real-time thread is running at the look. \
+          In some kernels its timer also brings interrupts back to \
           nohz_full CPUs. Its runtime per CPU is in /sys/kernel/debug/sched/fair_server, which \
           only root reads, and nobody under lockdown: then the answer is unknown. (kernel: commit \
           d741f297bcea, fair server interface)",
@@ -51,10 +52,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::pass(format!("no fair server on CPUs {}", scope.cpus))
             .evidence(FOLDER, "runtime 0");
     }
-    let bound = |task: &&Task| {
-        !task.kernel && task.is_realtime() && task.affinity.is_subset(&serving)
+    let running = |task: &&Task| {
+        !task.kernel && task.state == 'R' && task.is_realtime() && task.affinity.is_subset(&serving)
     };
-    let threads: Vec<String> = facts.tasks().iter().filter(bound).map(Task::label).collect();
+    let threads: Vec<String> = facts.tasks().iter().filter(running).map(Task::label).collect();
     let verdict = match threads.is_empty() {
         false => Verdict::fail(format!(
             "the fair server may take up to {} ms a second from {}",

@@ -56,10 +56,13 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let stolen_ms = period.saturating_sub(runtime) / 1000;
     let loss = format!("{stolen_ms} ms of every {}", period / 1000);
-    let spins =
+    let bound =
         |task: &&Task| !task.kernel && task.is_realtime() && task.affinity.is_subset(&scope.cpus);
-    let threads: Vec<String> = facts.tasks().iter().filter(spins).map(Task::label).collect();
-    let verdict = match (logged, threads.is_empty()) {
+    let threads: Vec<&Task> = facts.tasks().iter().filter(bound).collect();
+    let running: Vec<String> =
+        threads.iter().filter(|task| task.state == 'R').map(|task| task.label()).collect();
+    let names: Vec<String> = threads.iter().map(|task| task.label()).collect();
+    let verdict = match (logged, running.is_empty()) {
         (Some(line), _) => Verdict::fail_if(
             scope.is_declared(),
             format!("a real-time thread has lost {loss} since boot"),
@@ -67,11 +70,15 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         .evidence("kernel log", &line.text),
         (None, false) => Verdict::fail(format!(
             "a real-time thread that spins loses {loss}: {}",
-            threads.join(", ")
+            running.join(", ")
         )),
         (None, true) => {
             Verdict::warn(format!("a real-time thread that spins would lose {loss}"))
         }
+    };
+    let verdict = match names.is_empty() {
+        true => verdict,
+        false => verdict.evidence("real-time threads on latency CPUs", names.join(", ")),
     };
     verdict
         .evidence(RUNTIME, runtime)
