@@ -14,9 +14,9 @@ use quietcore_sys::clock::{self, KernelClock};
 use quietcore_sys::sched::{self, Class};
 use quietcore_sys::tsc::{self, Clock};
 
-/// Between two stalls lie 0.5 to 2.5 ms: far enough apart never to run into one another.
-const LEAST_PAUSE_NS: u64 = 500_000;
-const MORE_PAUSE_NS: u64 = 2_000_000;
+/// Between two stalls lie 0.3 to 1.3 ms: far enough apart never to run into one another.
+const LEAST_PAUSE_NS: u64 = 300_000;
+const MORE_PAUSE_NS: u64 = 1_000_000;
 
 /// xorshift, which is random enough for this.
 struct Random(u64);
