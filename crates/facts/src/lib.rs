@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use quietcore_measure::HostSummary;
 use quietcore_sys::Host;
 
-pub use counters::{Counters, Probe};
+pub use counters::{Counters, CpuTimes, Probe};
 
 macro_rules! facts {
     ($($module:ident: $type:ident,)*) => {
@@ -46,13 +46,19 @@ macro_rules! facts {
 facts! {
     boot: Boot,
     bootfiles: Bootfiles,
+    bypass: Bypass,
     cgroups: Cgroups,
+    clock: Clock,
     cpus: Cpus,
     irqs: Irqs,
     isolation: Isolation,
     kernel: Kernel,
+    nics: Nics,
     process: Process,
+    services: Services,
+    softnet: Softnet,
     tasks: Tasks,
+    virt: Virt,
 }
 
 impl Facts {

@@ -8,6 +8,8 @@ mod audit;
 mod check;
 pub mod checks;
 mod parameters;
+mod daemons;
+mod interfaces;
 mod scope;
 mod subject;
 mod verdict;

@@ -40,8 +40,10 @@ pub struct Ethtool {
     pub gro: Option<bool>,
     /// Whether pause frames stop our sending.
     pub rx_pause: Option<bool>,
-    /// Whether Energy-Efficient Ethernet is on: the link sleeps between packets.
+    /// Whether Energy-Efficient Ethernet is allowed here.
     pub eee: Option<bool>,
+    /// Whether it is in use, agreed upon with the other end: the link sleeps between packets.
+    pub eee_active: Option<bool>,
     /// Index of the PTP hardware clock, -1 if the device has none.
     pub phc: Option<i32>,
 }
@@ -105,6 +107,7 @@ fn ask(interface: &str) -> Result<Ethtool, Trouble> {
         gro: on(GGRO)?,
         rx_pause: optional(query(GPAUSEPARAM).map(|w| w[2] != 0))?,
         eee: optional(query(GEEE).map(|w| w[5] != 0))?,
+        eee_active: optional(query(GEEE).map(|w| w[4] != 0))?,
         phc: optional(query(GET_TS_INFO).map(|w| w[2] as i32))?,
     })
 }

@@ -14,6 +14,7 @@ mod query;
 mod scrub;
 mod snapshot;
 mod tasks;
+mod timekeeping;
 mod units;
 mod writes;
 
@@ -36,6 +37,7 @@ pub use query::CpuidLeaf;
 pub use scrub::scrub;
 pub use snapshot::{Snapshot, SnapshotError};
 pub use tasks::Task;
+pub use timekeeping::Timekeeping;
 pub use units::Unit;
 pub use writes::{Answer, WriteError};
 

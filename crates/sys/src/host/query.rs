@@ -25,7 +25,7 @@ pub struct CpuidLeaf {
 }
 
 /// The environment variables that a check reads; no other leaves a process.
-const ENVIRONMENT: [&str; 9] = [
+const ENVIRONMENT: [&str; 11] = [
     "GOGC",
     "GOMEMLIMIT",
     "GODEBUG",
@@ -35,6 +35,8 @@ const ENVIRONMENT: [&str; 9] = [
     "LD_PRELOAD",
     "MALLOC_ARENA_MAX",
     "GLIBC_TUNABLES",
+    "IRQBALANCE_BANNED_CPULIST",
+    "IRQBALANCE_BANNED_CPUS",
 ];
 
 impl Host {

@@ -1,0 +1,40 @@
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+use quietcore_sys::host::Trouble;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "net.conntrack",
+    cause: Cause::Network,
+    about: "Packets are not looked up in a connection table",
+    why: "Connection tracking looks every packet up in a hash table, takes a lock to update its \
+          timer and state, and runs its clean-up on all CPUs; when the table is full, new \
+          connections are dropped. A rule with `ct state` or NAT, docker's for one, switches it on \
+          for the whole network namespace. Loaded with an empty table it is registered nowhere \
+          that traffic passes. Packets can be exempted by `notrack`, which this cannot see.",
+    cost: Cost {
+        us: 1.0,
+        text: "0.2–2 µs per packet, more for the first of a connection",
+        origin: "judgement: a hash lookup, an atomic counter and a timer update",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    const COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
+    if !scope.is_declared() {
+        return Verdict::no_intent();
+    }
+    match facts.host().number(COUNT) {
+        Err(error) if error.trouble == Trouble::Missing => {
+            Verdict::pass("connection tracking is not loaded").evidence(COUNT, "not there")
+        }
+        Err(error) => Verdict::unanswered(&error),
+        Ok(0) => Verdict::pass("connection tracking follows no connection").evidence(COUNT, 0),
+        Ok(count) => Verdict::warn(format!("{count} connections are tracked, packet by packet"))
+            .evidence(COUNT, count)
+            .fix("nft add table inet raw; nft add chain inet raw pre '{ type filter hook prerouting priority raw; }'; nft add rule inet raw pre notrack   # or drop the ct and nat rules: nft list ruleset"),
+    }
+}
