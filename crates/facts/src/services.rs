@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quietcore_measure::Reading;
-use quietcore_sys::host::{Unit, reading};
+use quietcore_sys::host::{Trouble, Unit};
 
 use crate::Facts;
 
@@ -75,8 +75,14 @@ pub struct Service {
 
 impl Services {
     pub(crate) fn read(facts: &Facts) -> Self {
-        let names: Vec<&str> = KNOWN.iter().map(|(unit, _)| *unit).collect();
-        let units = reading(facts.host().units(&names));
+        let names = Self::units();
+        let units = match facts.host().units(&names) {
+            Ok(units) => Reading::Measured(units),
+            Err(error) if error.trouble == Trouble::Missing => {
+                Reading::Unsupported("systemd does not run this host".to_owned())
+            }
+            Err(error) => Reading::Failed(format!("systemctl show: {}", error.trouble)),
+        };
         let states = KNOWN.iter().map(|(unit, process)| {
             let said = units.as_ref().map(|all| all.get(*unit).cloned().unwrap_or_default());
             (*unit, Service::of(facts, unit, process, said))
@@ -89,6 +95,11 @@ impl Services {
         };
         let jobs = cron.and_then(|_| facts.host().list("/etc/cron.daily").ok());
         Self { states, cron_daily: jobs.unwrap_or_default() }
+    }
+
+    /// The units of interest, in the order in which systemd is asked for them.
+    pub fn units() -> Vec<&'static str> {
+        KNOWN.iter().map(|(unit, _)| *unit).collect()
     }
 
     /// A unit by its name; `None` for one that is not of interest.
@@ -135,5 +146,63 @@ impl Service {
             }
             Reading::Failed(why) => of(Reading::Failed(why), String::new(), String::new()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quietcore_sys::Host;
+    use quietcore_sys::host::{Snapshot, Task};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn services(units: Value, processes: &[&str]) -> Services {
+        let task = |(index, name): (usize, &&str)| Task {
+            pid: index as u32 + 1,
+            tid: index as u32 + 1,
+            name: (*name).to_owned(),
+            ..Task::default()
+        };
+        let tasks: Vec<Task> = processes.iter().enumerate().map(task).collect();
+        let mut host = Snapshot::new("t");
+        host.set(&format!("units {}", Services::units().join(" ")), units);
+        host.set("tasks", json!(tasks));
+        host.set("list /etc/cron.daily", json!(["apt-compat", "man-db"]));
+        Services::read(&Facts::of(Host::recorded(host)))
+    }
+
+    fn running(services: &Services, unit: &str) -> Option<bool> {
+        services.get(unit).unwrap().running.value().copied()
+    }
+
+    #[test]
+    fn a_process_proves_a_daemon_that_systemd_knows_nothing_of() {
+        let units = json!({
+            "irqbalance.service": {"load": "not-found", "active": "inactive", "file": ""},
+            "tuned.service": {"load": "loaded", "active": "inactive", "file": "enabled"},
+        });
+        let services = services(units, &["irqbalance", "cron"]);
+        assert_eq!(running(&services, "irqbalance.service"), Some(true));
+        assert_eq!(running(&services, "tuned.service"), Some(false));
+        assert!(services.get("tuned.service").unwrap().enabled);
+        assert_eq!(running(&services, "auditd.service"), None, "systemd did not answer for it");
+        assert!(services.cron_daily.is_empty(), "its jobs leave the work to the timers");
+    }
+
+    #[test]
+    fn without_systemd_processes_count_and_cron_has_the_daily_jobs() {
+        let services = services(Value::Null, &["systemd-timesyn", "cron"]);
+        assert_eq!(running(&services, "systemd-timesyncd.service"), Some(true));
+        assert_eq!(running(&services, "irqbalance.service"), Some(false));
+        assert_eq!(running(&services, "apt-daily.timer"), Some(false));
+        assert_eq!(services.cron_daily, ["apt-compat", "man-db"]);
+    }
+
+    #[test]
+    fn where_neither_can_be_asked_nothing_is_known() {
+        let services = services(json!({"error": "denied"}), &[]);
+        assert_eq!(running(&services, "irqbalance.service"), None);
+        assert_eq!(running(&services, "apt-daily.timer"), None);
     }
 }

@@ -53,7 +53,15 @@ impl<'a> Daemons<'a> {
             let verdict = Verdict::warn(format!("{names} will run again after the next boot"));
             return evidence(verdict.fix(stop(&self.waiting)), &self.waiting);
         }
-        evidence(Verdict::pass(none), &self.asked)
+        let Some(first) = self.asked.first() else { return Verdict::pass(none) };
+        let verdict = Verdict::pass(none);
+        match self.asked.len() {
+            1 => verdict.evidence(&first.source, &first.value),
+            _ => {
+                let source = first.source.split(' ').take(2).collect::<Vec<_>>().join(" ");
+                verdict.evidence(source, format!("none of {}", names(&self.asked)))
+            }
+        }
     }
 }
 

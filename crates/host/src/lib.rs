@@ -7,9 +7,9 @@
 mod audit;
 mod check;
 pub mod checks;
-mod parameters;
 mod daemons;
 mod interfaces;
+mod parameters;
 mod scope;
 mod subject;
 mod verdict;

@@ -40,7 +40,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             "the kernel does not trust the time stamp counter",
         )
         .evidence(SOURCE, sources);
-        let texts = ["Marking TSC unstable", "Marking clocksource 'tsc", "TSC warp", "TSC doesn't count"];
+        let texts = ["Marking TSC unstable", "Marking clocksource 'tsc", "TSC warp"];
         let lines = texts.iter().filter_map(|text| facts.kernel().logged(text).value().copied()?);
         return lines
             .fold(verdict, |verdict, line| verdict.evidence("kernel log", &line.text))

@@ -9,7 +9,7 @@ pub const CHECK: Check = Check {
     about: "Other CPUs hardly interrupt those meant for latency",
     why: "A CPU interrupts another to make it reschedule (RES), to run a function there (CAL: \
           membarrier, code patching, frequency and PMU reads, RCU) or to forget translations of \
-          memory that a thread of the same process unmapped (TLB). No affinity keeps them away; \
+          memory that a thread of the same process unmapped (TLB, counted under CAL as well). No affinity keeps them away; \
           their sender must be found and stopped. The rows of /proc/interrupts are read twice. \
           One is counted per event, and wake-ups of the engine's own threads are among them, so \
           only more than ten per second and CPU are called a fault.",
@@ -25,7 +25,7 @@ pub const CHECK: Check = Check {
 /// The rows, and what commonly sends them.
 const ROWS: [(&str, &str); 3] = [
     ("RES", "wake-ups of threads on that CPU"),
-    ("CAL", "membarrier, code patching, perf, frequency reads"),
+    ("CAL", "membarrier, code patching, perf, frequency reads; TLB is among them"),
     ("TLB", "munmap, mprotect or freed memory in another thread of a process that runs there"),
 ];
 /// Interrupts per second and CPU above which it is a fault, and up to which it is none.

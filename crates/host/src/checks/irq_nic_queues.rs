@@ -49,7 +49,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             return Verdict::unread(&irq.affinity);
         }
         let verdict = Verdict::pass(format!(
-            "none of {} queue interrupts is sent to CPUs {}",
+            "none of {} network card interrupts is sent to CPUs {}",
             of_cards.len(),
             scope.cpus
         ));
@@ -58,7 +58,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let names: Vec<String> = touching.iter().map(|(_, irq)| irq.label()).collect();
     let numbers: Vec<String> = touching.iter().map(|(_, irq)| irq.number.to_string()).collect();
     let verdict = Verdict::fail(format!(
-        "{} of {} queue interrupts are sent to CPUs {}: {}",
+        "{} of {} network card interrupts are sent to CPUs {}: {}",
         touching.len(),
         of_cards.len(),
         scope.cpus,

@@ -32,6 +32,12 @@ pub struct Mutation {
     /// Texts replaced within recorded answers: each must be found.
     #[serde(default)]
     replace: BTreeMap<String, Vec<[String; 2]>>,
+    /// States of systemd units put in place of the recorded ones, by unit.
+    #[serde(default)]
+    units: BTreeMap<String, Value>,
+    /// Texts replaced within the answers of the second reading of a probe.
+    #[serde(default)]
+    replace_later: BTreeMap<String, Vec<[String; 2]>>,
     /// Answers of the second reading of a probe, besides those that the base has.
     #[serde(default)]
     later: BTreeMap<String, Value>,
@@ -70,18 +76,27 @@ impl Mutation {
             host.set(key, answer.clone());
         }
         for (key, edits) in &self.replace {
-            let name = &self.name;
-            let recorded = host.moments[0].get(key);
-            let mut text = recorded.unwrap_or_else(|| panic!("{name}: no {key}")).to_string();
-            for [from, to] in edits {
-                let quote = |s: &str| {
-                    let json = Value::String(s.to_owned()).to_string();
-                    json[1..json.len() - 1].to_owned()
-                };
-                assert!(text.contains(&quote(from)), "{name}: `{from}` is not in {key}: {text}");
-                text = text.replace(&quote(from), &quote(to));
+            let later = host.moments.get(1).and_then(|moment| moment.get(key)).cloned();
+            let edited = self.edited(key, host.moments[0].get(key), edits);
+            host.set(key, edited);
+            // What a probe reads twice is changed in both readings.
+            if let Some(later) = later {
+                host.moments[1].insert(key.clone(), self.edited(key, Some(&later), edits));
             }
-            host.set(key, serde_json::from_str(&text).unwrap());
+        }
+        if !self.units.is_empty() {
+            let key = host.moments[0].keys().find(|key| key.starts_with("units ")).unwrap().clone();
+            let mut states = host.moments[0][&key].clone();
+            for (unit, state) in &self.units {
+                assert!(states.get(unit).is_some(), "{}: nobody asks for {unit}", self.name);
+                states[unit] = state.clone();
+            }
+            host.set(&key, states);
+        }
+        for (key, edits) in &self.replace_later {
+            let recorded = host.moments[1].get(key).or(host.moments[0].get(key)).cloned();
+            let edited = self.edited(key, recorded.as_ref(), edits);
+            host.moments[1].insert(key.clone(), edited);
         }
         if !self.later.is_empty() && host.moments.len() < 2 {
             host.moments.push(Default::default());
@@ -90,6 +105,20 @@ impl Mutation {
             host.moments[1].insert(key.clone(), answer.clone());
         }
         host
+    }
+
+    fn edited(&self, key: &str, recorded: Option<&Value>, edits: &[[String; 2]]) -> Value {
+        let name = &self.name;
+        let mut text = recorded.unwrap_or_else(|| panic!("{name}: no {key}")).to_string();
+        for [from, to] in edits {
+            let quote = |s: &str| {
+                let json = Value::String(s.to_owned()).to_string();
+                json[1..json.len() - 1].to_owned()
+            };
+            assert!(text.contains(&quote(from)), "{name}: `{from}` is not in {key}: {text}");
+            text = text.replace(&quote(from), &quote(to));
+        }
+        serde_json::from_str(&text).unwrap()
     }
 }
 

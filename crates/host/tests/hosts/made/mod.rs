@@ -7,9 +7,12 @@
 mod cpus;
 mod irqs;
 mod isolation;
+mod network;
 mod probe;
 mod processes;
 mod tasks;
+mod timekeeping;
+mod units;
 
 use quietcore_sys::host::Snapshot;
 use serde_json::{Value, json};
@@ -23,11 +26,22 @@ const SERVER: &[Part] = &[
     cpus::server,
     irqs::server,
     isolation::server,
+    network::server,
     probe::server,
     tasks::server,
     processes::server,
+    timekeeping::server,
+    units::server,
 ];
-const LAPTOP: &[Part] = &[cpus::laptop, irqs::laptop, isolation::laptop, tasks::laptop];
+const LAPTOP: &[Part] = &[
+    cpus::laptop,
+    irqs::laptop,
+    isolation::laptop,
+    network::laptop,
+    tasks::laptop,
+    timekeeping::laptop,
+    units::laptop,
+];
 
 /// The server's CPUs: node 0 has 0-19 and their siblings 40-59, node 1 has 20-39 and 60-79.
 pub const SERVER_CPUS: usize = 80;
