@@ -1,10 +1,10 @@
 //! Clocks: on the server chrony with the network card's clock, on the laptop systemd's client.
 
+use quietcore_measure::CpuSet;
 use quietcore_sys::host::{Snapshot, Task};
 use serde_json::{Value, json};
 
 use super::{LAPTOP_CPUS, SERVER_CPUS, SERVER_ISOLATED, files, folder};
-use quietcore_measure::CpuSet;
 
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
@@ -47,7 +47,9 @@ fn daemon(host: &mut Snapshot, pid: u32, name: &str, affinity: CpuSet) {
         affinity,
         ..Task::default()
     };
-    if let Some(Value::Array(tasks)) = host.moments[0].get_mut("tasks") {
-        tasks.push(json!(task));
+    for moment in &mut host.moments {
+        if let Some(Value::Array(tasks)) = moment.get_mut("tasks") {
+            tasks.push(json!(task));
+        }
     }
 }
