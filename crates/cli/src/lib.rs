@@ -8,7 +8,7 @@ mod commands;
 use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
-use commands::{audit, completions, report, schema, tour};
+use commands::{audit, completions, exec, jitter, report, schema, tour};
 
 /// Find what stands in a Linux host's latency tail.
 ///
@@ -25,6 +25,8 @@ pub struct Cli {
 enum Command {
     Tour(tour::Tour),
     Audit(audit::Audit),
+    Jitter(jitter::Jitter),
+    Exec(exec::Exec),
     Report(report::Report),
     Schema(schema::Schema),
     Completions(completions::Completions),
@@ -36,6 +38,8 @@ impl Cli {
         match self.command {
             Command::Tour(command) => command.run(),
             Command::Audit(command) => command.run(),
+            Command::Jitter(command) => command.run(),
+            Command::Exec(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),

@@ -9,7 +9,9 @@ use std::process::Command;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use quietcore_console::{Exit, NotPossible, cpus};
-use quietcore_measure::CpuSet;
+use quietcore_facts::Facts;
+use quietcore_host::{Audit, Scope, Waivers, audit};
+use quietcore_measure::{CpuSet, Status};
 use quietcore_sys::Host;
 use quietcore_sys::memory::{self, Limit, MemoryError};
 use quietcore_sys::sched::{self, Class, SchedError};
@@ -87,16 +89,19 @@ impl Exec {
 
     /// What stands against running such a program on these CPUs.
     fn warnings(&self) -> Vec<String> {
+        if self.quiet {
+            return Vec::new();
+        }
+        let facts = Facts::of(Host::live());
         let mut warnings = Vec::new();
-        let online = Host::live().line("/sys/devices/system/cpu/online");
-        let online = online.ok().and_then(|list| CpuSet::parse_list(&list).ok());
-        if self.fifo.is_some() && online.is_some_and(|online| online.is_subset(&self.cpus)) {
+        if self.fifo.is_some() && facts.cpus().online.is_subset(&self.cpus) {
             warnings.push(format!(
                 "SCHED_FIFO on CPUs {} leaves no CPU for anything else: a program that spins \
                  there locks everybody out",
                 self.cpus
             ));
         }
+        warnings.extend(audited(&facts, &self.cpus));
         warnings
     }
 
@@ -155,6 +160,21 @@ impl Exec {
     fn become_locked(self) -> anyhow::Result<Exit> {
         Err(NotPossible::new("--mlock is there on x86-64 and arm64 only").into())
     }
+}
+
+/// The costliest failures of an audit that takes these CPUs as meant for latency.
+fn audited(facts: &Facts, cpus: &CpuSet) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let scope = Scope::of(facts, Some(cpus.clone()), None);
+    let findings = audit(facts, &Audit { scope, waivers: Waivers::default(), today: 0 });
+    let failed = findings.findings.iter().filter(|f| f.status == Status::Fail);
+    let mut lines: Vec<String> =
+        failed.take(SHOWN).map(|f| format!("{} ({})", f.title, f.id)).collect();
+    let rest = findings.count(Status::Fail).saturating_sub(SHOWN);
+    if rest > 0 {
+        lines.push(format!("{rest} more: quietcore audit --cpus {cpus}"));
+    }
+    lines
 }
 
 /// Whether this process has CAP_IPC_LOCK, which sets it above RLIMIT_MEMLOCK.

@@ -2,6 +2,8 @@
 
 pub mod audit;
 pub mod completions;
+pub mod exec;
+pub mod jitter;
 pub mod report;
 pub mod schema;
 pub mod tour;
