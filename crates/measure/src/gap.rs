@@ -58,14 +58,25 @@ pub struct GapStore {
     total: Nanos,
 }
 
+/// Written into memory that is only to be there.
+const FILLER: Gap = Gap { start_ns: u64::MAX, len_ns: Nanos(u64::MAX) };
+
+/// Room for `count` values that the kernel has not only promised: a page fault while measuring
+/// would be a gap of the recorder's own making.
+fn touched<T: Clone>(count: usize, filler: T) -> Vec<T> {
+    let mut room = vec![filler; count];
+    room.clear();
+    room
+}
+
 impl GapStore {
     /// A store for the `largest` largest gaps and a sample of `sampled` others. The same seed
     /// and the same gaps give the same sample.
     pub fn new(largest: usize, sampled: usize, seed: u64) -> Self {
         Self {
-            largest: BinaryHeap::with_capacity(largest),
+            largest: BinaryHeap::from(touched(largest, Reverse(ByLength(FILLER)))),
             keep_largest: largest,
-            sample: Vec::with_capacity(sampled),
+            sample: touched(sampled, FILLER),
             keep_sampled: sampled,
             candidates: 0,
             // An odd constant: xorshift never leaves 0.

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use quietcore_facts::counters::CpuTimes;
 use quietcore_facts::irqs::Interrupts;
 use quietcore_measure::{Nanos, Reading, Validity, Verdict};
 use quietcore_sys::Host;
@@ -21,7 +22,7 @@ const STAT_UNIT: Nanos = Nanos::from_ms(10);
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     interrupts: Interrupts,
-    stat: String,
+    cpu_times: Vec<CpuTimes>,
     smi: BTreeMap<usize, Reading<u64>>,
     /// Time that a CPU's thread spent waiting for it.
     run_queue: BTreeMap<usize, Reading<u64>>,
@@ -32,7 +33,7 @@ impl Counters {
     pub fn read(host: &Host, threads: impl Iterator<Item = (usize, i32)>) -> Self {
         let mut counters = Self {
             interrupts: Interrupts::parse(&host.read("/proc/interrupts").unwrap_or_default()),
-            stat: host.read("/proc/stat").unwrap_or_default(),
+            cpu_times: CpuTimes::parse(&host.read("/proc/stat").unwrap_or_default()),
             ..Self::default()
         };
         for (cpu, tid) in threads {
@@ -74,11 +75,8 @@ fn waited(schedstat: &str) -> Reading<u64> {
 }
 
 /// Time the hypervisor took from a CPU since boot, in units of 1/100 s.
-fn steal(stat: &str, cpu: usize) -> Option<u64> {
-    let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
-    let (_, times) = lines
-        .find(|(name, _)| name.strip_prefix("cpu").and_then(|n| n.parse().ok()) == Some(cpu))?;
-    times.split_whitespace().nth(7)?.parse().ok()
+fn steal(times: &[CpuTimes], cpu: usize) -> Option<u64> {
+    times.iter().find(|times| times.cpu == cpu).map(|times| times.steal)
 }
 
 /// What was added to one CPU's counters.
@@ -113,7 +111,7 @@ impl Surroundings {
         let around = |&(cpu, usage): &(usize, Usage)| Around {
             cpu,
             interrupts: second.interrupts.since(&first.interrupts, cpu),
-            steal: match (steal(&first.stat, cpu), steal(&second.stat, cpu)) {
+            steal: match (steal(&first.cpu_times, cpu), steal(&second.cpu_times, cpu)) {
                 (Some(a), Some(b)) => Reading::Measured(Nanos(b.saturating_sub(a) * STAT_UNIT.0)),
                 _ => Reading::Failed(format!("/proc/stat has no steal time of CPU {cpu}")),
             },
@@ -193,7 +191,7 @@ mod tests {
         );
         Counters {
             interrupts: Interrupts::parse(&table),
-            stat: format!("cpu1 1 2 3 4 5 6 7 {stolen} 0 0\n"),
+            cpu_times: CpuTimes::parse(&format!("cpu1 1 2 3 4 5 6 7 {stolen} 0 0\n")),
             smi: BTreeMap::from([(1, smi)]),
             run_queue: BTreeMap::from([(1, waited("5 1000 2"))]),
         }
@@ -201,10 +199,10 @@ mod tests {
 
     #[test]
     fn steal_is_read_from_the_right_cpu() {
-        assert_eq!(steal(STAT, 1), Some(80));
-        assert_eq!(steal(STAT, 10), Some(99));
-        assert_eq!(steal(STAT, 0), None);
-        assert_eq!(steal("cpu1 1 2 3\n", 1), None);
+        assert_eq!(steal(&CpuTimes::parse(STAT), 1), Some(80));
+        assert_eq!(steal(&CpuTimes::parse(STAT), 10), Some(99));
+        assert_eq!(steal(&CpuTimes::parse(STAT), 0), None);
+        assert_eq!(steal(&CpuTimes::parse("cpu1 1 2 3\n"), 1), None);
     }
 
     #[test]
