@@ -1,12 +1,16 @@
 //! What only moves: counters that are read twice, some seconds apart.
 
+use std::collections::BTreeMap;
+
 use quietcore_measure::Nanos;
 use quietcore_sys::host::Task;
 
 use crate::Facts;
 use crate::cgroups::{self, Quota};
+use crate::idle;
 use crate::irqs::Interrupts;
 use crate::process::ProcessCounters;
+use crate::thermal::throttles;
 
 /// One reading of everything that a probe compares.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +32,10 @@ pub struct Counters {
     /// APERF and MPERF (MSR 0xe8, 0xe7) per online CPU that answers: their ratio is the
     /// frequency while not idle, over base.
     pub aperf_mperf: Vec<(usize, u64, u64)>,
-    /// `thermal_throttle/core_throttle_count` per CPU that has it.
+    /// How often each CPU's core or package was slowed down for its heat, where that is counted.
     pub throttles: Vec<(usize, u64)>,
+    /// How often and how long each CPU was in each of its idle states.
+    pub idle: BTreeMap<usize, Vec<idle::StateUse>>,
     /// The process under audit, empty if there is none.
     pub process: ProcessCounters,
     /// Control groups with a quota of CPU time, and how often it stopped them.
@@ -63,11 +69,6 @@ impl Counters {
         let host = facts.host();
         let online = &facts.cpus().online;
         let msr = |cpu, register| host.msr(cpu, register).ok();
-        let throttles = |cpu: usize| {
-            let path =
-                format!("/sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count");
-            Some((cpu, u64::try_from(host.number(&path).ok()?).ok()?))
-        };
         Self {
             at: host.uptime().unwrap_or_default(),
             interrupts: Interrupts::read(facts),
@@ -80,7 +81,8 @@ impl Counters {
                 .iter()
                 .filter_map(|cpu| Some((cpu, msr(cpu, 0xe8)?, msr(cpu, 0xe7)?)))
                 .collect(),
-            throttles: online.iter().filter_map(throttles).collect(),
+            throttles: throttles(host, online),
+            idle: idle::uses(host, online),
             process: ProcessCounters::read(facts),
             quotas: cgroups::limits(host).value().map(|l| l.quotas.clone()).unwrap_or_default(),
         }

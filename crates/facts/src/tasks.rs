@@ -27,6 +27,12 @@ impl Tasks {
         self.iter().filter(|task| task.affinity.intersects(cpus))
     }
 
+    /// Threads of programs that may run on no CPU but these.
+    pub fn confined_to<'a>(&'a self, cpus: &'a CpuSet) -> impl Iterator<Item = &'a Task> {
+        let within = |task: &&Task| !task.affinity.is_empty() && task.affinity.is_subset(cpus);
+        self.iter().filter(|task| !task.kernel).filter(within)
+    }
+
     /// A running process by the name of its main thread (the kernel keeps 15 bytes of it).
     pub fn named(&self, name: &str) -> Option<&Task> {
         let kept = &name[..name.len().min(15)];

@@ -10,6 +10,7 @@ pub mod checks;
 mod daemons;
 mod interfaces;
 mod parameters;
+pub mod power;
 mod scope;
 mod subject;
 mod verdict;

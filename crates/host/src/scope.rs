@@ -47,6 +47,14 @@ impl Scope {
         self.intent != Intent::None
     }
 
+    /// The CPUs to judge: those for latency, or all where none is named.
+    pub fn judged(&self, facts: &Facts) -> CpuSet {
+        match self.cpus.is_empty() {
+            true => facts.cpus().online.clone(),
+            false => self.cpus.clone(),
+        }
+    }
+
     /// The CPUs for everything else.
     pub fn housekeeping(&self, facts: &Facts) -> CpuSet {
         facts.cpus().online.minus(&self.cpus)

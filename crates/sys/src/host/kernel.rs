@@ -34,7 +34,7 @@ pub struct LogLine {
 }
 
 /// Lines that a check reads hold one of these; all others stay on the host.
-const MARKERS: [&str; 30] = [
+const MARKERS: &[&str] = &[
     "NO_HZ",
     "rcu:",
     "Dynamic Preempt:",
@@ -53,6 +53,7 @@ const MARKERS: [&str; 30] = [
     "machine check",
     "EDAC",
     "soft lockup",
+    "hard LOCKUP",
     "sched: RT throttling activated",
     "perf: interrupt took too long",
     "NMI watchdog",

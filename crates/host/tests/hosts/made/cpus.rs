@@ -64,7 +64,11 @@ pub fn laptop(host: &mut Snapshot) {
 
 fn kernel(host: &mut Snapshot, release: &str, memory_kib: u64) {
     file(host, "/proc/sys/kernel/osrelease", format!("{release}\n"));
-    file(host, "/proc/meminfo", format!("MemTotal:       {memory_kib} kB\n"));
+    file(
+        host,
+        "/proc/meminfo",
+        format!("MemTotal:       {memory_kib} kB\nMemAvailable:   {} kB\n", memory_kib / 2),
+    );
     for (option, value) in [
         ("HZ", Some("250")),
         ("NO_HZ_FULL", Some("y")),
@@ -86,7 +90,7 @@ fn sets(host: &mut Snapshot, cpus: usize, isolated: &str, nohz_full: &str) {
 
 fn info(host: &mut Snapshot, model: &str, more_flags: &str) {
     let flags = "fpu vme de pse tsc msr pae mce cx8 apic sep constant_tsc nonstop_tsc aperfmperf \
-                 hwp hwp_epp tsc_deadline_timer tsc_known_freq";
+                 hwp hwp_epp tsc_deadline_timer tsc_known_freq epb";
     file(
         host,
         "/proc/cpuinfo",

@@ -5,9 +5,12 @@
 //! writes the snapshots anew; without it the test compares.
 
 mod cpus;
+mod debugging;
 mod irqs;
 mod isolation;
+mod memory;
 mod network;
+mod power;
 mod probe;
 mod processes;
 mod tasks;
@@ -24,6 +27,9 @@ type Part = fn(&mut Snapshot);
 
 const SERVER: &[Part] = &[
     cpus::server,
+    power::server,
+    memory::server,
+    debugging::server,
     irqs::server,
     isolation::server,
     network::server,
@@ -35,6 +41,9 @@ const SERVER: &[Part] = &[
 ];
 const LAPTOP: &[Part] = &[
     cpus::laptop,
+    power::laptop,
+    memory::laptop,
+    debugging::laptop,
     irqs::laptop,
     isolation::laptop,
     network::laptop,

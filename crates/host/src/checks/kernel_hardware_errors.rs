@@ -1,0 +1,43 @@
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "kernel.hardware-errors",
+    cause: Cause::Smi,
+    about: "The hardware has reported no error",
+    why: "\"[Hardware Error]\" lines are machine checks and errors that the firmware hands on: a \
+          cache or memory word that was corrected, a PCIe link that retried. The work of \
+          reporting one stops CPUs for far longer than the correction, in the firmware first. \
+          They come in storms before a part dies.",
+    cost: Cost {
+        us: 200.0,
+        text: "100–300 µs each where firmware handles them first",
+        origin: "article on isolation, failure 5 (ECC among the sources of SMIs)",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let log = &facts.kernel().log;
+    let Some(lines) = log.value() else { return Verdict::unread(log) };
+    let is_error = |text: &str| {
+        text.contains("Hardware Error") || text.contains("machine check events logged")
+    };
+    let found: Vec<_> = lines.lines.iter().filter(|line| is_error(&line.text)).collect();
+    match found.last() {
+        Some(last) => Verdict::fail_if(
+            scope.is_declared(),
+            format!("the hardware reported errors ({} lines)", found.len()),
+        )
+        .evidence("kernel log", format!("[{:.1} s] {}", last.at_us as f64 / 1e6, last.text))
+        .fix("apt install rasdaemon; ras-mc-ctl --errors names the part: replace it"),
+        None if lines.wrapped => Verdict::unknown(
+            "the kernel's log no longer reaches back to boot (log_buf_len=4M \
+             keeps more)",
+        ),
+        None => Verdict::pass("the kernel's log tells of no hardware error"),
+    }
+}

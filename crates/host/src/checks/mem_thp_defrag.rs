@@ -1,0 +1,41 @@
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "mem.thp-defrag",
+    cause: Cause::Memory,
+    about: "No page fault waits for memory to be compacted",
+    why: "Where no huge page is free, defrag=always makes the fault itself move other pages out of \
+          the way until there is one: milliseconds in the faulting thread. defer leaves that to a \
+          kernel thread; madvise does it for programs that ask; never takes what is there. It \
+          only matters while huge pages are assembled at all (mem.thp).",
+    cost: Cost {
+        us: 1000.0,
+        text: "some ms in a page fault",
+        origin: "kernel: admin-guide/mm/transhuge (defrag); size: judgement",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    const SOURCE: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
+    let memory = facts.memory();
+    let Some(word) = memory.thp_defrag.value() else { return Verdict::unread(&memory.thp_defrag) };
+    let never =
+        memory.thp.value().is_some_and(|word| word == "never") && memory.thp_sizes.is_empty();
+    match word.as_str() {
+        "always" if never => {
+            Verdict::pass("no huge pages, so no fault waits for one").evidence(SOURCE, word)
+        }
+        "always" => {
+            Verdict::fail_if(scope.is_declared(), "a page fault may stop to compact memory")
+                .evidence(SOURCE, word)
+                .fix(format!("echo defer+madvise > {SOURCE}"))
+        }
+        _ => Verdict::pass("page faults do not stop to compact memory unasked")
+            .evidence(SOURCE, word),
+    }
+}

@@ -1,0 +1,41 @@
+use quietcore_facts::Facts;
+use quietcore_measure::Cause;
+
+use crate::{Check, Cost, Kind, Scope, Verdict};
+
+pub const CHECK: Check = Check {
+    id: "thermal.log",
+    cause: Cause::Frequency,
+    about: "The kernel's log tells of no throttled CPU",
+    why: "\"CPU3: Core temperature is above threshold, cpu clock is throttled\" stands in the \
+          kernel's log when it happened, with the time; the article greps for it in syslog. Newer \
+          kernels only write it when the heat lasts, so silence proves less than the counters do. \
+          Read is the kernel's own buffer, which holds what happened since boot unless it wrapped.",
+    cost: Cost {
+        us: 275.0,
+        text: "50–500 µs per event, clock cut by 50–80 %",
+        origin: "article on determinism, thermal throttling (grep \"CPU.*throttled\")",
+    },
+    kind: Kind::Host,
+    judge,
+};
+
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    let log = &facts.kernel().log;
+    let Some(lines) = log.value() else { return Verdict::unread(log) };
+    let hot = |text: &str| text.contains("temperature") && text.contains("throttled");
+    let found: Vec<_> = lines.lines.iter().filter(|line| hot(&line.text)).collect();
+    match found.last() {
+        Some(last) => Verdict::fail_if(
+            scope.is_declared(),
+            format!("the kernel logged throttled CPUs {} times", found.len()),
+        )
+        .evidence("kernel log", format!("[{:.1} s] {}", last.at_us as f64 / 1e6, last.text))
+        .fix("look after cooling; then watch: quietcore power --watch"),
+        None if lines.wrapped => Verdict::unknown(
+            "the kernel's log no longer reaches back to boot (log_buf_len=4M \
+             keeps more)",
+        ),
+        None => Verdict::pass("the kernel's log tells of no throttled CPU"),
+    }
+}
