@@ -72,7 +72,8 @@ pub struct Options {
     pub colour: bool,
     /// Columns to fill.
     pub width: u16,
-    /// Whether to list what passed and every row of long tables.
+    /// Whether to list what passed, each check that could not be decided by itself, all evidence
+    /// and every row of long tables.
     pub verbose: bool,
 }
 

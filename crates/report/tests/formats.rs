@@ -3,7 +3,10 @@
 
 mod sample;
 
-use quietcore_measure::{Cell, Distribution, HostSummary, Run, Section};
+use quietcore_measure::{
+    Cause, Cell, Distribution, Evidence, Finding, Findings, HostSummary, Impact, Run, Section,
+    Status,
+};
 use quietcore_report::{Format, Options, parse, render};
 
 fn shown(run: &Run, format: Format) -> String {
@@ -81,14 +84,15 @@ fn text_names_what_fails_and_counts_what_passes() {
 
 #[test]
 fn text_keeps_to_its_width_but_for_what_must_be_copied() {
-    let fixes = ["echo", "sysctl"];
-    for width in [80, 100, 120] {
+    let copied = ["echo", "sysctl", "/sys/devices/"];
+    for width in [60, 80, 100, 120] {
         let text = render(
             &sample::run(),
             Format::Text,
             &Options { width, verbose: true, ..Options::default() },
         );
-        for line in text.unwrap().lines().filter(|line| !fixes.iter().any(|fix| line.contains(fix)))
+        for line in
+            text.unwrap().lines().filter(|line| !copied.iter().any(|part| line.contains(part)))
         {
             assert!(line.chars().count() <= usize::from(width), "{width}: {line}");
         }
@@ -100,6 +104,63 @@ fn text_from_outside_cannot_steer_the_terminal() {
     let text = shown(&sample::hostile("x\x1b]0;owned\x07\u{9b}31m\ry"), Format::Text);
     let steering: Vec<char> = text.chars().filter(|c| c.is_control() && *c != '\n').collect();
     assert_eq!(steering, []);
+}
+
+fn unknown(id: &str, title: &str, us: f64) -> Finding {
+    Finding {
+        id: id.into(),
+        cause: Cause::Irq,
+        status: Status::Unknown,
+        title: title.into(),
+        evidence: vec![Evidence { source: "/proc/x".into(), value: "not permitted".into() }],
+        impact: Impact { us, text: String::new(), origin: String::new() },
+        fix: None,
+        waiver: None,
+    }
+}
+
+#[test]
+fn what_is_unknown_for_one_reason_is_one_entry_in_text() {
+    let mut run = sample::run();
+    let findings = vec![
+        unknown("irq.a", "run again with --probe", 20.0),
+        unknown("smi.b", "only root can tell", 300.0),
+        unknown("irq.c", "run again with --probe", 5.0),
+    ];
+    run.sections = vec![Section::Findings(Findings::new("audit", findings))];
+    let text = shown(&run, Format::Text);
+    assert_eq!(text.matches("run again with --probe").count(), 1, "{text}");
+    assert!(text.contains("2 checks: irq.a, irq.c"), "{text}");
+    assert!(text.contains("up to 20 µs"), "{text}");
+    assert_eq!(text.matches("/proc/x: not permitted").count(), 2, "{text}");
+    assert!(text.contains("smi.b (irq)"), "{text}");
+    let verbose = Options { verbose: true, ..Options::default() };
+    let text = render(&run, Format::Text, &verbose).unwrap();
+    assert_eq!(text.matches("run again with --probe").count(), 2, "{text}");
+}
+
+#[test]
+fn long_evidence_is_cut_in_text_and_nowhere_else() {
+    let mut run = sample::run();
+    let mut finding = unknown("irq.a", "many", 1.0);
+    let source = |i: u32| Evidence { source: format!("/proc/irq/{i}."), value: "2".into() };
+    for (lines, hidden) in
+        [(8, None), (9, None), (10, Some("… and 2 more")), (40, Some("… and 32 more"))]
+    {
+        finding.evidence = (0..lines).map(source).collect();
+        let findings = Findings::new("audit", vec![finding.clone()]);
+        run.sections = vec![Section::Findings(findings)];
+        let text = shown(&run, Format::Text);
+        assert_eq!(text.matches("/proc/irq/").count() < lines as usize, hidden.is_some(), "{text}");
+        assert!(hidden.is_none_or(|hidden| text.contains(hidden)), "{text}");
+    }
+    let verbose = Options { verbose: true, ..Options::default() };
+    for (format, options) in
+        [(Format::Text, verbose), (Format::Html, Options::default()), (Format::Json, verbose)]
+    {
+        let text = render(&run, format, &options).unwrap();
+        assert_eq!(text.matches("/proc/irq/").count(), 40, "{format}");
+    }
 }
 
 #[test]

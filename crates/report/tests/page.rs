@@ -110,6 +110,14 @@ fn the_page_is_well_formed_and_its_links_lead_somewhere() {
 }
 
 #[test]
+fn the_bar_at_the_top_calls_sections_by_their_names() {
+    let page = page(&sample::run());
+    let bar = page.split_once("<nav").and_then(|(_, rest)| rest.split_once("</nav>")).unwrap().0;
+    assert!(bar.contains(">Jitter gaps<") && !bar.contains("Gaps above"), "{bar}");
+    assert!(page.contains(">Gaps above 2 µs</h2>"));
+}
+
+#[test]
 fn the_reader_of_these_tests_sees_what_is_wrong() {
     for wrong in ["<p>", "<p></b></p>", "<p>a > b</p>", "<p a=b></p>", "a < b"] {
         assert!(read(&format!("<!DOCTYPE html>\n{wrong}")).is_err(), "{wrong}");

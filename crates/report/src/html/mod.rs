@@ -65,6 +65,8 @@ pub(crate) fn render(run: &Run) -> String {
 
 /// A section of the page.
 struct Part<'a> {
+    /// What the bar at the top calls it: a title may be a whole sentence.
+    short: String,
     title: String,
     body: Body<'a>,
 }
@@ -83,8 +85,9 @@ fn parts(run: &Run) -> Vec<Part<'_>> {
             Section::Timeline(t) if !t.title.is_empty() => t.title.clone(),
             other => words::heading(other.name()),
         };
+        let short = words::heading(section.name());
         let Section::Distribution(d) = section else {
-            parts.push(Part { title, body: Body::Section(section) });
+            parts.push(Part { short, title, body: Body::Section(section) });
             continue;
         };
         let group = parts.iter_mut().find_map(|part| match &mut part.body {
@@ -95,7 +98,7 @@ fn parts(run: &Run) -> Vec<Part<'_>> {
         });
         match group {
             Some(group) => group.push(d),
-            None => parts.push(Part { title, body: Body::Curves(vec![d]) }),
+            None => parts.push(Part { short, title, body: Body::Curves(vec![d]) }),
         }
     }
     parts
@@ -107,7 +110,7 @@ fn top_bar(parts: &[Part<'_>], out: &mut String) {
          <a class=\"brand\" href=\"#main\">quietcore</a><nav aria-label=\"Sections\"><ul>",
     );
     for (index, part) in parts.iter().enumerate() {
-        put!(out, "<li><a href=\"#s{index}\">{}</a></li>", Esc(&part.title));
+        put!(out, "<li><a href=\"#s{index}\">{}</a></li>", Esc(&part.short));
     }
     out.push_str(
         "</ul></nav><button id=\"theme\" type=\"button\" hidden>\

@@ -84,13 +84,14 @@ fn shapes(group: &[&Distribution], page: &mut Page) {
     let last = octaves.iter().map(|(_, (first, c))| first + c.len() as u32 - 1).max();
     let label = octaves.iter().map(|(d, _)| words::labels(&d.labels).chars().count()).max();
     let (last, label) = (last.unwrap_or(first), label.unwrap_or(0));
+    // Two characters per power of two, where there is room, let the eye follow.
+    let octave = if label + 2 + 2 * (last + 1 - first) as usize <= page.width() { 2 } else { 1 };
     page.blank();
     for (d, (own, counts)) in &octaves {
         let heights: Vec<f64> = (first..=last)
             .map(|e| e.checked_sub(*own).and_then(|i| counts.get(i as usize)))
             .map(|count| count.copied().unwrap_or(0) as f64)
-            // Two characters per power of two: wide enough for the eye to follow.
-            .flat_map(|height| [height, height])
+            .flat_map(|height| std::iter::repeat_n(height, octave))
             .collect();
         let name = words::tame(&words::labels(&d.labels));
         page.line(&format!(
@@ -99,9 +100,12 @@ fn shapes(group: &[&Distribution], page: &mut Page) {
         ));
     }
     let unit = group.first().map_or("", |d| d.unit.as_str());
-    let at = |exponent: u32| words::tame(&words::value(2f64.powi(exponent as i32), unit));
-    let axis = format!("{:label$}  {} … {}", "", at(first), at(last + 1));
-    let axis = format!("{axis}: two characters per power of two, height is log(count)");
-    let axis = page.painted(&axis, Style::Dim);
-    page.line(&axis);
+    let at = |exponent: u32| words::value(2f64.powi(exponent as i32), unit);
+    let characters = if octave == 2 { "two characters" } else { "one character" };
+    let axis = format!(
+        "{} … {}: {characters} per power of two, height is log(count)",
+        at(first),
+        at(last + 1)
+    );
+    page.wrapped(&" ".repeat(label + 2), &axis, Style::Dim);
 }

@@ -27,9 +27,8 @@ pub(super) fn timeline(timeline: &Timeline, page: &mut Page) {
         page.line(&format!("{name:<label$}  {}", page.painted(&bars.row(strip), Style::Info)));
     }
     let span = words::value(timeline.span_ns as f64, "ns");
-    let axis = format!("{:label$}  0 … {span}: height is log(largest in the interval)", "");
-    let axis = page.painted(&axis, Style::Dim);
-    page.line(&axis);
+    let axis = format!("0 … {span}: height is log(largest in the interval)");
+    page.wrapped(&" ".repeat(label + 2), &axis, Style::Dim);
 }
 
 fn row(series: &Series, unit: &str) -> Vec<String> {
