@@ -52,12 +52,23 @@ impl Clock {
 
 fn users(facts: &Facts) -> Reading<Vec<(String, String)>> {
     let host = facts.host();
+    if let Reading::Unsupported(why) | Reading::Failed(why) = &facts.tasks().all {
+        return Reading::Failed(why.clone());
+    }
+    // chrony runs as two processes, of which one holds the clock.
+    let daemons = facts.tasks().iter().filter(|task| {
+        task.pid == task.tid && !task.kernel && USERS.contains(&task.name.as_str())
+    });
     let mut users = Vec::new();
-    for task in USERS.iter().filter_map(|name| facts.tasks().named(name)) {
+    let mut unread = None;
+    for task in daemons {
         let folder = format!("/proc/{}/fd", task.pid);
-        let open = match reading(host.list(&folder)) {
-            Reading::Measured(open) => open,
-            other => return other.map(|_| Vec::new()),
+        let open = match host.list(&folder) {
+            Ok(open) => open,
+            Err(error) => {
+                unread = Some(error.to_string());
+                continue;
+            }
         };
         let targets = open.iter().filter_map(|fd| host.link(&format!("{folder}/{fd}")).ok());
         let clocks = targets.filter_map(|to| Some(to.strip_prefix("/dev/ptp")?.to_owned()));
@@ -65,5 +76,8 @@ fn users(facts: &Facts) -> Reading<Vec<(String, String)>> {
     }
     users.sort();
     users.dedup();
-    Reading::Measured(users)
+    match unread {
+        Some(why) if users.is_empty() => Reading::Failed(why),
+        _ => Reading::Measured(users),
+    }
 }

@@ -44,7 +44,7 @@ pub struct Nic {
     /// How long merged packets may be held back, in nanoseconds.
     pub gro_flush_timeout_ns: Reading<i64>,
     /// What was received and lost since the driver was loaded.
-    pub received: Received,
+    pub received: Reading<Received>,
 }
 
 /// A queue of an interface.
@@ -56,10 +56,10 @@ pub struct Queue {
     /// (XPS). Empty where the feature is off.
     pub cpus: Reading<CpuSet>,
     /// Flows that are steered to the CPU of their reader (RFS); receive only.
-    pub flows: i64,
+    pub flows: Reading<i64>,
 }
 
-/// Packets received and lost; 0 where the driver does not count.
+/// Packets received and lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Packets.
@@ -125,10 +125,11 @@ impl Nic {
                     name: queue.clone(),
                     cpus: reading(host.cpu_mask(&format!("{path}/queues/{queue}/{steering}"))),
                     flows: match kind {
-                        "rx-" => host.number(&format!("{path}/queues/{queue}/rps_flow_cnt")),
-                        _ => Ok(0),
-                    }
-                    .unwrap_or_default(),
+                        "rx-" => {
+                            reading(host.number(&format!("{path}/queues/{queue}/rps_flow_cnt")))
+                        }
+                        _ => Reading::Measured(0),
+                    },
                 })
                 .collect()
         };
@@ -155,18 +156,24 @@ impl Nic {
 }
 
 impl Received {
-    fn read(facts: &Facts, name: &str) -> Self {
+    fn read(facts: &Facts, name: &str) -> Reading<Self> {
         let count = |counter: &str| {
             let path = format!("{NET}/{name}/statistics/{counter}");
-            facts.host().number(&path).ok().and_then(|n| u64::try_from(n).ok()).unwrap_or_default()
+            reading(facts.host().line(&path)).and_then(|text| match text.parse::<u64>() {
+                Ok(count) => Reading::Measured(count),
+                Err(_) => Reading::Failed(format!("{path}: expected a count")),
+            })
         };
-        Self {
-            packets: count("rx_packets"),
-            missed: count("rx_missed_errors")
-                .saturating_add(count("rx_fifo_errors"))
-                .saturating_add(count("rx_over_errors")),
-            dropped: count("rx_dropped"),
-        }
+        count("rx_packets").and_then(|packets| {
+            count("rx_dropped").and_then(|dropped| {
+                let lost = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
+                let none = Reading::Measured(0u64);
+                let missed = lost.iter().fold(none, |sum, counter| {
+                    sum.and_then(|sum| count(counter).map(|more| sum.saturating_add(more)))
+                });
+                missed.map(|missed| Self { packets, missed, dropped })
+            })
+        })
     }
 }
 
@@ -181,7 +188,9 @@ fn in_use(facts: &Facts, name: &str) -> bool {
             let digits = flags.strip_prefix("0x").unwrap_or_default();
             u32::from_str_radix(digits, 16).is_ok_and(|flags| flags & 1 == 1)
         }
-        _ => false,
+        Ok(_) => false,
+        // Rather judged in vain than passed over.
+        Err(_) => true,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a hypervisor offers its guest, and what it has taken.
 
 use quietcore_measure::Reading;
-use quietcore_sys::host::reading;
+use quietcore_sys::host::{Trouble, reading};
 
 use crate::{CpuTimes, Facts};
 
@@ -13,7 +13,7 @@ pub struct Virt {
     /// KVM's hints (CPUID 0x40000001, EDX).
     pub kvm_hints: Option<u32>,
     /// Memory balloons: name of the device, and whether free pages are handed back at once.
-    pub balloons: Vec<(String, Option<bool>)>,
+    pub balloons: Reading<Vec<(String, Option<bool>)>>,
     /// Time per CPU since boot.
     pub since_boot: Reading<Vec<CpuTimes>>,
 }
@@ -55,10 +55,14 @@ impl Virt {
     }
 }
 
-fn balloons(facts: &Facts) -> Vec<(String, Option<bool>)> {
+fn balloons(facts: &Facts) -> Reading<Vec<(String, Option<bool>)>> {
     let host = facts.host();
-    let bound = host.list("/sys/bus/virtio/drivers/virtio_balloon").unwrap_or_default();
-    bound
+    let bound = match host.list("/sys/bus/virtio/drivers/virtio_balloon") {
+        Ok(bound) => bound,
+        Err(error) if error.trouble == Trouble::Missing => Vec::new(),
+        Err(error) => return error.into_reading(),
+    };
+    let balloons = bound
         .into_iter()
         .filter(|name| name.starts_with("virtio"))
         .map(|name| {
@@ -66,5 +70,6 @@ fn balloons(facts: &Facts) -> Vec<(String, Option<bool>)> {
             let reporting = bits.ok().and_then(|b| Some(b.as_bytes().get(REPORTING)? == &b'1'));
             (name, reporting)
         })
-        .collect()
+        .collect();
+    Reading::Measured(balloons)
 }

@@ -61,7 +61,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             })
             .evidence("topology", format!("{sockets} sockets, {nodes} nodes"))
     };
-    let fix = "tsc=nowatchdog on the boot line (kernels before 5.5: tsc=reliable), then reboot";
+    let fix = "tsc=nowatchdog on the boot line (tsc=reliable where the kernel does not know it), then reboot";
     if !missing.is_empty() || sockets > 4 {
         let title = "a watchdog compares the TSC with another clock, on every CPU in turn";
         return seen(Verdict::warn(title)).fix(fix);

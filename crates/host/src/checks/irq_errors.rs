@@ -24,6 +24,9 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, _: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/interrupts";
     let rows = &facts.irqs().counts.rows;
+    if rows.is_empty() {
+        return Verdict::unknown(format!("{SOURCE} could not be read"));
+    }
     let sum = |label: &str| {
         let row = rows.get(label)?;
         Some((label.to_owned(), row.counts.iter().fold(0u64, |sum, n| sum.saturating_add(*n))))

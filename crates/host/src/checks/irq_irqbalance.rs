@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
+use quietcore_sys::host::{HostError, Trouble};
 
 use crate::daemons::{self, Daemons};
 use crate::{Check, Cost, Kind, Scope, Verdict};
@@ -11,11 +12,12 @@ pub const CHECK: Check = Check {
     cause: Cause::Irq,
     about: "irqbalance does not move interrupts to CPUs meant for latency",
     why: "irqbalance moves interrupts between CPUs every ten seconds. By itself it keeps off the \
-          CPUs that sysfs shows as isolated or nohz_full (irqbalance(1)); CPUs that are kept free \
-          by cpusets or only by custom are fair game. IRQBALANCE_BANNED_CPULIST, and before 1.9 \
-          the mask IRQBALANCE_BANNED_CPUS, replace that list instead of adding to it: a stale one \
-          undoes it. The variables are taken from the running daemon where they can be read, else \
-          from its configuration. Where interrupts are now is for irq.effective-affinity.",
+          CPUs that sysfs shows as isolated or nohz_full (irqbalance(1), 1.9); CPUs that are kept \
+          free by cpusets, or only by custom, are fair game. The mask IRQBALANCE_BANNED_CPUS, and \
+          if that is not set the list IRQBALANCE_BANNED_CPULIST, replace what it finds instead of \
+          adding to it: a stale one undoes it. The variables are taken from the running daemon \
+          where they can be read, else from its configuration; what irqbalance-ui has told it \
+          since is not seen. Where interrupts are now is for irq.effective-affinity.",
     cost: Cost {
         us: 30.0,
         text: "10–50 µs per interrupt that is moved there, within ten seconds of any change",
@@ -39,7 +41,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if daemons.running.is_empty() {
         return daemons.unwanted(scope, "irqbalance does not run", |_| Verdict::no_intent());
     }
-    let (source, variables) = variables(facts);
+    let (source, variables) = match variables(facts) {
+        Ok(found) => found,
+        Err(error) => return Verdict::unanswered(&error),
+    };
     let (banned, said) = match banned(&variables) {
         Some(Ok(set)) => (set, format!("bans CPUs {}", variables_text(&variables))),
         Some(Err(why)) => return Verdict::unknown(format!("{source}: {why}")),
@@ -60,37 +65,39 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
 }
 
 /// The running daemon's own environment where it can be read, else what its files say.
-fn variables(facts: &Facts) -> (String, BTreeMap<String, String>) {
+fn variables(facts: &Facts) -> Result<(String, BTreeMap<String, String>), HostError> {
     let pid = facts.tasks().named("irqbalance").map(|task| task.pid);
     if let Some(Ok(environment)) = pid.map(|pid| facts.host().environment(pid)) {
         let source = format!("/proc/{}/environ", pid.unwrap_or_default());
-        return (source, environment);
+        return Ok((source, environment));
     }
     let mut found = BTreeMap::new();
     let mut source = FILES[1];
     for file in FILES {
-        let text = facts.host().read(file).unwrap_or_default();
+        let text = match facts.host().read(file) {
+            Err(error) if error.trouble == Trouble::Missing => continue,
+            answer => answer?,
+        };
         let assignments = text.lines().filter_map(|line| line.trim().split_once('='));
         for (name, value) in assignments.filter(|(name, _)| [LIST, MASK].contains(name)) {
             found.insert(name.to_owned(), value.trim_matches(['"', '\'', ' ']).to_owned());
             source = file;
         }
     }
-    (source.to_owned(), found)
+    Ok((source.to_owned(), found))
 }
 
-/// What is banned on purpose; `None` where nothing is set (an empty value counts as set).
+/// What is banned on purpose; `None` where nothing is set. The mask goes first, and an empty value
+/// is none, as in irqbalance's own setup_banned_cpus.
 fn banned(variables: &BTreeMap<String, String>) -> Option<Result<CpuSet, String>> {
     let text = |result: Result<CpuSet, quietcore_measure::CpuSetError>| {
         result.map_err(|error| error.to_string())
     };
-    if let Some(list) = variables.get(LIST) {
-        return Some(text(CpuSet::parse_list(list)));
+    let set = |name: &str| variables.get(name).filter(|value| !value.is_empty());
+    if let Some(mask) = set(MASK) {
+        return Some(text(CpuSet::parse_mask(mask)));
     }
-    variables.get(MASK).map(|mask| match mask.is_empty() {
-        true => Ok(CpuSet::new()),
-        false => text(CpuSet::parse_mask(mask)),
-    })
+    set(LIST).map(|list| text(CpuSet::parse_list(list)))
 }
 
 fn variables_text(variables: &BTreeMap<String, String>) -> String {
@@ -109,16 +116,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_goes_before_a_mask_and_nothing_set_is_not_an_empty_ban() {
+    fn a_mask_goes_before_a_list_and_an_empty_value_is_none() {
         let of = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
             banned(&pairs.collect())
         };
         assert_eq!(of(&[]), None);
         let set = |list| Some(Ok(CpuSet::parse_list(list).unwrap()));
-        assert_eq!(of(&[(LIST, "2-3"), (MASK, "1")]), set("2-3"));
-        assert_eq!(of(&[(MASK, "c")]), set("2-3"));
-        assert_eq!(of(&[(MASK, "")]), set(""));
+        assert_eq!(of(&[(LIST, "2-3"), (MASK, "1")]), set("0"));
+        assert_eq!(of(&[(LIST, "2-3"), (MASK, "")]), set("2-3"));
+        assert_eq!(of(&[(MASK, "")]), None);
         assert!(of(&[(LIST, "x")]).unwrap().is_err());
     }
 }

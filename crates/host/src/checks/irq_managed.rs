@@ -34,7 +34,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::unknown("/proc/interrupts lists no device interrupt");
     }
     if touching.is_empty() {
-        return Verdict::pass(format!("no interrupt, managed or not, is sent to CPUs {}", scope.cpus));
+        return Verdict::pass(format!("no interrupt, managed or not, is sent to CPUs {}", scope.cpus))
+            .evidence("/proc/irq/*/effective_affinity_list", format!("{} interrupts", facts.irqs().lines.len()));
     }
     let flagged = facts.boot().isolcpus.as_ref().is_some_and(|i| has(&i.flags, "managed_irq"));
     let is_managed = |irq: &&&Irq| irq.managed == Reading::Measured(true);

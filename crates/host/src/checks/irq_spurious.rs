@@ -30,17 +30,16 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let is_wired = |number: u32| {
         rows.get(&number.to_string()).is_some_and(|row| !row.text.contains("MSI"))
     };
-    let unclaimed: Vec<(String, u64, String)> = facts
-        .irqs()
-        .lines
-        .iter()
-        .filter(|irq| is_wired(irq.number))
-        .filter_map(|irq| {
-            let file = format!("/proc/irq/{}/spurious", irq.number);
-            let count = unhandled(&facts.host().read(&file).ok()?)?;
-            Some((irq.label(), count, file))
-        })
-        .collect();
+    let mut unclaimed: Vec<(String, u64, String)> = Vec::new();
+    let mut unread = None;
+    for irq in facts.irqs().lines.iter().filter(|irq| is_wired(irq.number)) {
+        let file = format!("/proc/irq/{}/spurious", irq.number);
+        match facts.host().read(&file).map(|text| unhandled(&text)) {
+            Ok(Some(count)) => unclaimed.push((irq.label(), count, file)),
+            Ok(None) => unread = Some(format!("{file}: no count of unhandled interrupts")),
+            Err(error) => unread = Some(error.to_string()),
+        }
+    }
     let logged = facts.kernel().logged("nobody cared");
     if let Some(Some(line)) = logged.value() {
         return Verdict::fail("the kernel switched an interrupt off that nobody handled")
@@ -55,6 +54,9 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
             .iter()
             .fold(verdict, |v, (_, count, file)| v.evidence(file, format!("unhandled {count}")))
             .fix("update the drivers of the devices on that line, see /proc/interrupts");
+    }
+    if let Some(why) = unread {
+        return Verdict::unknown(why);
     }
     if logged.value().is_none() {
         return Verdict::unknown(logged.why());

@@ -66,6 +66,7 @@ checks! {
     irq_irqbalance,
     irq_managed,
     irq_nic_queues,
+    irq_since_boot,
     irq_spurious,
     irq_threads,
     isolation_consistent,

@@ -31,8 +31,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Ok(nics) => nics,
         Err(verdict) => return verdict,
     };
-    let missed: Vec<&Nic> = nics.iter().filter(|nic| nic.received.missed > 0).collect();
-    let dropping = |nic: &&Nic| nic.received.dropped > nic.received.packets / HARMLESS;
+    if let Some(nic) = nics.iter().find(|nic| nic.received.value().is_none()) {
+        return Verdict::unknown(nic.received.why());
+    }
+    let counts = |nic: &Nic| nic.received.value().copied().unwrap_or_default();
+    let missed: Vec<&Nic> = nics.iter().filter(|nic| counts(nic).missed > 0).collect();
+    let dropping = |nic: &&Nic| counts(nic).dropped > counts(nic).packets / HARMLESS;
     let dropped: Vec<&Nic> = nics.iter().filter(dropping).collect();
     let verdict = match (missed.is_empty(), dropped.is_empty()) {
         (false, _) => Verdict::fail_if(
@@ -51,7 +55,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     });
     nics.iter()
         .fold(verdict, |verdict, nic| {
-            let r = nic.received;
+            let r = counts(nic);
             verdict.evidence(
                 format!("/sys/class/net/{}/statistics", nic.name),
                 format!("{} received, {} missed, {} dropped", r.packets, r.missed, r.dropped),

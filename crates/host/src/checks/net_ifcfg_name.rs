@@ -1,5 +1,6 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
+use quietcore_sys::host::Trouble;
 
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
@@ -24,6 +25,9 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     const FOLDER: &str = "/etc/sysconfig/network-scripts";
     let files = match facts.host().list(FOLDER) {
         Ok(files) => files,
+        Err(error) if error.trouble == Trouble::Missing => {
+            return Verdict::not_applicable(format!("this distribution has no {FOLDER}"));
+        }
         Err(error) => return Verdict::unanswered(&error),
     };
     let interfaces = &facts.nics().names;

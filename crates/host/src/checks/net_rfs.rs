@@ -1,6 +1,6 @@
 use quietcore_facts::Facts;
 use quietcore_facts::nics::Nic;
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, Reading};
 
 use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
 
@@ -39,8 +39,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Ok(nics) => nics,
         Err(verdict) => return verdict,
     };
+    let queues = || nics.iter().flat_map(|nic| &nic.rx);
+    if let Some(queue) = queues().find(|queue| matches!(queue.flows, Reading::Failed(_))) {
+        return Verdict::unread(&queue.flows);
+    }
     let steered: Vec<&Nic> =
-        nics.iter().filter(|nic| nic.rx.iter().any(|queue| queue.flows > 0)).collect();
+        nics.iter().filter(|nic| nic.rx.iter().any(|queue| queue.flows.value() > Some(&0))).collect();
     if steered.is_empty() {
         return Verdict::pass("no queue steers its flows")
             .evidence(SOURCE, entries)

@@ -1,4 +1,5 @@
 use quietcore_facts::Facts;
+use quietcore_facts::nics::Nic;
 use quietcore_measure::Cause;
 
 use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
@@ -27,9 +28,13 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Ok(answers) => answers,
         Err(verdict) => return verdict,
     };
+    if let Some((nic, _)) = answers.iter().find(|(nic, _)| nic.received.value().is_none()) {
+        return Verdict::unknown(nic.received.why());
+    }
+    let missed = |nic: &Nic| nic.received.value().map_or(0, |counts| counts.missed);
     let small: Vec<_> = answers
         .iter()
-        .filter(|(nic, rings)| nic.received.missed > 0 && rings.rx < rings.rx_max)
+        .filter(|(nic, rings)| missed(nic) > 0 && rings.rx < rings.rx_max)
         .collect();
     let verdict = match small.is_empty() {
         true => Verdict::pass("no card lost packets for want of a larger receive ring"),
@@ -53,7 +58,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         .fold(verdict, |verdict, (nic, rings)| {
             verdict.evidence(
                 format!("ethtool -g {}", nic.name),
-                format!("rx {} of {}, {} lost", rings.rx, rings.rx_max, nic.received.missed),
+                format!("rx {} of {}, {} lost", rings.rx, rings.rx_max, missed(nic)),
             )
         })
         .fix(commands.join("; "))

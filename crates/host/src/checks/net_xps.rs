@@ -1,6 +1,6 @@
 use quietcore_facts::Facts;
 use quietcore_facts::nics::{Nic, Queue};
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, Reading};
 
 use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
 
@@ -47,6 +47,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             both.then(|| (format!("{} {}", nic.name, queue.name), nic, queue, cpus))
         })
         .collect();
+    let failed = queues.iter().find(|(_, queue)| matches!(queue.cpus, Reading::Failed(_)));
+    if let (true, Some((_, queue))) = (shared.is_empty(), failed) {
+        return Verdict::unread(&queue.cpus);
+    }
     if shared.is_empty() {
         let verdict = Verdict::pass("CPUs meant for latency have send queues of their own");
         return queues.iter().take(8).fold(verdict, |v, (nic, queue)| {

@@ -33,7 +33,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         }
         Some(_) => {}
     }
-    let balloons = &facts.virt().balloons;
+    let reading = &facts.virt().balloons;
+    let Some(balloons) = reading.value() else { return Verdict::unread(reading) };
     let Some((device, _)) = balloons.first() else {
         return Verdict::pass("no balloon takes memory back").evidence(DRIVER, "no device");
     };

@@ -6,6 +6,11 @@ use serde_json::{Map, Value, json};
 
 pub fn server(host: &mut Snapshot) {
     put(host, &["chrony.service"]);
+    for file in
+        ["/usr/lib/irqbalance/defaults.env", "/etc/default/irqbalance", "/etc/sysconfig/irqbalance"]
+    {
+        host.set(&format!("read {file}"), Value::Null);
+    }
     host.set("config AUDIT", json!("y"));
 }
 
