@@ -23,11 +23,16 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+    const PRESENT: &str = "/proc/sys/net/core/busy_read";
     const COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
     if !scope.is_declared() {
         return Verdict::no_intent();
     }
     match facts.host().number(COUNT) {
+        // Absence proves something only where the network's settings are there to see.
+        Err(error) if error.trouble == Trouble::Missing && facts.host().line(PRESENT).is_err() => {
+            Verdict::unknown(error.to_string())
+        }
         Err(error) if error.trouble == Trouble::Missing => {
             Verdict::pass("connection tracking is not loaded").evidence(COUNT, "not there")
         }
