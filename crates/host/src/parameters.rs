@@ -1,7 +1,8 @@
 //! Kernel parameters that decide about latency.
 
 /// Names of parameters that change what an isolated CPU, its clock, its idle states or its memory
-/// do, as the kernel's documentation has them (admin-guide/kernel-parameters.txt); `-` as `_`.
+/// do, as the kernel's documentation has them (admin-guide/kernel-parameters.txt; kthread_cpus is
+/// of Ubuntu's real-time kernel); `-` as `_`.
 const LATENCY: &[&str] = &[
     "amd_pstate",
     "audit",

@@ -19,7 +19,7 @@ pub struct Scope {
 pub enum Intent {
     /// The user, by `--cpus`.
     Asked,
-    /// The boot line, or the kernel's list of isolated CPUs.
+    /// The boot line, the kernel's list of isolated CPUs, or a cpuset partition that isolates.
     Boot,
     /// Nobody: an ordinary host. What only matters for isolated CPUs does not apply.
     None,
@@ -33,7 +33,8 @@ impl Scope {
         }
         let has = facts.cpus();
         let isolated = [&has.isolated, &has.nohz_full].into_iter().filter_map(|r| r.value());
-        let cpus = isolated.fold(facts.boot().intended(), |all, set| all.or(set)).and(&has.online);
+        let cpus = isolated.fold(facts.boot().intended(), |all, set| all.or(set));
+        let cpus = cpus.or(&facts.cgroups().isolated()).and(&has.online);
         let intent = match cpus.is_empty() && !facts.boot().has_intent() {
             true => Intent::None,
             false => Intent::Boot,

@@ -87,10 +87,16 @@ fn gaps(files: &Files, image: &str, booted: &[Token]) -> Vec<Gap> {
             gaps.push(Gap { title: format!("{} {what}", words(&tokens)), fix });
         }
     };
+    // Entries after the specification are not made anew from /etc/default/grub.
+    let is_own = files.entry(image).is_some_and(|entry| entry.file.ends_with(".conf"));
     if let (Some(configured), Some(entry)) = (&configured, &entry) {
         let what = "is configured, but not in the boot menu";
-        add(minus(configured, entry), what, "update-grub, then reboot");
-        if certain {
+        let fix = match is_own {
+            true => "grubby --update-kernel=ALL --args='…' with it, then reboot",
+            false => "update-grub, then reboot",
+        };
+        add(minus(configured, entry), what, fix);
+        if certain && !is_own {
             let what = "is in the boot menu, but not configured: lost at the next update-grub";
             let fix = "add it to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub";
             add(minus(&minus(entry, configured), &minus(entry, &booted)), what, fix);
@@ -99,7 +105,10 @@ fn gaps(files: &Files, image: &str, booted: &[Token]) -> Vec<Gap> {
     add(minus(next, &booted), "is in the boot menu, but did not boot", "reboot");
     if certain && (configured.is_some() || entry.is_some()) {
         let what = "booted, but stands in no file: lost at the next boot";
-        let fix = "add it to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub";
+        let fix = match is_own {
+            true => "grubby --update-kernel=ALL --args='…' with it",
+            false => "add it to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub",
+        };
         add(minus(&booted, &everywhere), what, fix);
     }
     gaps
@@ -125,6 +134,15 @@ mod tests {
     use super::*;
 
     fn titles(configured: Option<&str>, menu: Option<&str>, booted: &str) -> Vec<String> {
+        titles_with("grub.cfg", configured, menu, booted)
+    }
+
+    fn titles_with(
+        file: &str,
+        configured: Option<&str>,
+        menu: Option<&str>,
+        booted: &str,
+    ) -> Vec<String> {
         let tokens = |line: &str| Boot::parse(line, 3).tokens;
         let files = Files {
             configured: configured.map(|line| Configured {
@@ -134,7 +152,7 @@ mod tests {
             }),
             entries: menu
                 .map(|line| Entry {
-                    file: "grub.cfg".to_owned(),
+                    file: file.to_owned(),
                     kernel: "/vmlinuz".to_owned(),
                     tokens: tokens(line),
                 })
@@ -164,5 +182,11 @@ mod tests {
         );
         assert_eq!(titles(None, same, "isolcpus=2"), [""; 0]);
         assert_eq!(titles(None, None, "isolcpus=2"), [""; 0]);
+    }
+
+    #[test]
+    fn entries_of_their_own_are_not_lost_at_an_update() {
+        let (configured, menu) = (Some("quiet"), Some("quiet isolcpus=2"));
+        assert_eq!(titles_with("a.conf", configured, menu, "isolcpus=2"), [""; 0]);
     }
 }

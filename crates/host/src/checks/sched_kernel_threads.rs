@@ -8,11 +8,11 @@ pub const CHECK: Check = Check {
     id: "sched.kernel-threads",
     cause: Cause::Scheduler,
     about: "Kernel threads that can be elsewhere are not on CPUs meant for latency",
-    why: "isolcpus= alone does not keep kernel threads away: before Linux 6.14 only nohz_full= (or \
-          kthread_cpus= of real-time kernels) starts them on the other CPUs. Those bound to a CPU \
-          (ksoftirqd/4, migration/4) belong there and are left out, as are the threads of \
-          interrupts, which go where their interrupt goes, and RCU's, which have a check of \
-          their own. Fails on threads that last ran on a latency CPU; those that merely may are a \
+    why: "isolcpus= alone does not keep kernel threads away: only nohz_full= starts them on the other \
+          CPUs (up to Linux 6.18). Those bound to a CPU (ksoftirqd/4, migration/4) belong there and \
+          are left out, as are the threads of interrupts, which go where their interrupt goes, the \
+          workers, which follow the masks of workqueues, and RCU's, which have a check of their \
+          own. Fails on threads that last ran on a latency CPU; those that merely may are a \
           warning. Read from every thread's affinity and flags.",
     cost: Cost {
         us: 100.0,
