@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_facts::boot::Token;
 use quietcore_facts::bootfiles::Files;
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, Reading};
 
 use crate::parameters::is_for_latency;
 use crate::{Check, Cost, Kind, Scope, Verdict};
@@ -30,7 +30,15 @@ pub const CHECK: Check = Check {
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let reading = &facts.bootfiles().files;
-    let Some(files) = reading.value() else { return Verdict::unread(reading) };
+    let files = match reading {
+        Reading::Measured(files) => files,
+        Reading::Unsupported(_) => {
+            return Verdict::not_applicable(
+                "no file of GRUB or the Boot Loader Specification: booted from outside, or a container",
+            );
+        }
+        Reading::Failed(why) => return Verdict::unknown(why),
+    };
     if !facts.boot().known {
         return Verdict::unknown("/proc/cmdline could not be read");
     }

@@ -12,8 +12,9 @@ pub const CHECK: Check = Check {
           domains at run time, as isolcpus= does at boot. The write succeeds even where the \
           partition cannot be: the file then reads `isolated invalid (…)` with the reason, and \
           nothing is isolated. `root` gives a group its own domain, in which tasks are still \
-          balanced. A partition may turn invalid later, by CPU hotplug or a change above it. \
-          (kernel: admin-guide/cgroup-v2.rst, cpuset)",
+          balanced. A partition may turn invalid later, by CPU hotplug or a change above it. Making \
+          one moves every thread of the groups around it to the CPUs that are left, those of \
+          isolcpus= included: sched.tasks-on-isolated and rcu.rcuo-placement find them. (kernel: admin-guide/cgroup-v2.rst, cpuset)",
     cost: Cost {
         us: 200.0,
         text: "no isolation: 50–500 µs whenever the scheduler places another task there",
@@ -47,7 +48,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     } else if !balanced.is_empty() {
         Verdict::warn(format!("tasks are still balanced within {}", names(&balanced)))
     } else {
-        Verdict::pass(format!("{} cpuset partitions are valid", partitions.len()))
+        Verdict::pass(format!("valid cpuset partitions: {}", partitions.len()))
     };
     let verdict = partitions.iter().take(8).fold(verdict, |verdict, partition| {
         verdict.evidence(

@@ -1,5 +1,6 @@
 use quietcore_facts::Facts;
-use quietcore_measure::Cause;
+use quietcore_facts::boot::Request;
+use quietcore_measure::{Cause, CpuSet};
 
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
@@ -43,18 +44,18 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             "this kernel cannot stop the tick of a busy CPU: built without CONFIG_NO_HZ_FULL",
         )
         .fix("boot a kernel with CONFIG_NO_HZ_FULL=y (Debian's and Ubuntu's stock kernels have it)"),
-        None if !lacking.is_empty() => {
-            Verdict::fail(format!("the tick goes on on CPUs {lacking}: no nohz_full= covers them"))
-                .fix(fix)
-        }
         Some(request) if request.cpus.is_err() => {
             Verdict::fail(format!("nohz_full={} is not a CPU list", request.text)).fix(fix)
         }
-        Some(request) if !lacking.is_empty() => Verdict::fail(format!(
+        Some(request) if asks(request, &lacking) => Verdict::fail(format!(
             "nohz_full={} did not take effect on CPUs {lacking}",
             request.text
         ))
         .fix(fix),
+        _ if !lacking.is_empty() => {
+            Verdict::fail(format!("the tick goes on on CPUs {lacking}: no nohz_full= covers them"))
+                .fix(fix)
+        }
         _ if facts.cpus().nohz_full.value().is_none() => {
             return Verdict::unread(&facts.cpus().nohz_full);
         }
@@ -68,4 +69,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Some(Some(line)) => verdict.evidence("kernel log", &line.text),
         _ => verdict,
     }
+}
+
+/// Whether the parameter names any of these CPUs.
+fn asks(request: &Request, cpus: &CpuSet) -> bool {
+    request.cpus.as_ref().is_ok_and(|asked| asked.intersects(cpus))
 }
