@@ -8,7 +8,7 @@ mod commands;
 use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
-use commands::{audit, completions, exec, jitter, report, schema, tour};
+use commands::{audit, compare, completions, exec, jitter, report, schema, tour};
 
 /// Find what stands in a Linux host's latency tail.
 ///
@@ -27,6 +27,7 @@ enum Command {
     Audit(audit::Audit),
     Jitter(jitter::Jitter),
     Exec(exec::Exec),
+    Compare(compare::Compare),
     Report(report::Report),
     Schema(schema::Schema),
     Completions(completions::Completions),
@@ -40,6 +41,7 @@ impl Cli {
             Command::Audit(command) => command.run(),
             Command::Jitter(command) => command.run(),
             Command::Exec(command) => command.run(),
+            Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),

@@ -38,7 +38,7 @@ struct File {
 #[derive(Debug, thiserror::Error)]
 pub enum WaiverError {
     /// It cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     Io {
         /// The file.
         path: PathBuf,

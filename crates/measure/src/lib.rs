@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cause;
+mod compare;
 mod cpuset;
 mod distribution;
 mod finding;
@@ -18,6 +19,7 @@ mod run;
 mod window;
 
 pub use cause::Cause;
+pub use compare::{CompareError, Compared, compare};
 pub use cpuset::{CpuSet, CpuSetError};
 pub use finding::{Evidence, Finding, Impact, Status, Waiver};
 pub use gap::{Gap, GapStore};

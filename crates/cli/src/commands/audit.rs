@@ -12,6 +12,7 @@ use quietcore_facts::Facts;
 use quietcore_host::{Audit as Asked, Scope, Waivers, audit};
 use quietcore_measure::{CpuSet, Nanos, Section, Status, Verdict};
 use quietcore_sys::Host;
+use quietcore_sys::host::Trouble;
 
 /// Say what on this host costs latency: findings with evidence, ranked by expected cost
 ///
@@ -63,9 +64,7 @@ impl Audit {
             None => Waivers::default(),
         };
         let mut facts = Facts::of(self.host()?).examining(self.pid);
-        if let Some(pid) = self.pid {
-            facts.host().threads(pid).with_context(|| format!("--pid {pid}: no such process"))?;
-        }
+        check_process(self.pid, facts.host())?;
         check_online(self.cpus.as_ref(), &facts)?;
         let cut_short = self.take_probe(&mut facts);
         let scope = Scope::of(&facts, self.cpus.clone(), self.pid);
@@ -130,6 +129,19 @@ pub fn watch_counters(facts: &mut Facts, length: Nanos, output: &Output) -> bool
         }
     });
     cut_short
+}
+
+/// A process that is not there is a mistake, too.
+fn check_process(pid: Option<u32>, host: &Host) -> anyhow::Result<()> {
+    let Some(pid) = pid else { return Ok(()) };
+    match host.threads(pid) {
+        Ok(_) => Ok(()),
+        Err(error) if error.trouble == Trouble::Missing => bail!("--pid {pid}: no such process"),
+        Err(error) if error.trouble == Trouble::NotRecorded => bail!(
+            "--pid {pid}: the snapshot was recorded without it (audit --pid {pid} --record FILE keeps it)"
+        ),
+        Err(error) => Err(error).with_context(|| format!("--pid {pid}")),
+    }
 }
 
 /// A CPU list that names what is not there is a mistake, not a narrower wish.

@@ -1,6 +1,7 @@
 //! The subcommands, one file each: arguments, and a `run` that glues libraries together.
 
 pub mod audit;
+pub mod compare;
 pub mod completions;
 pub mod exec;
 pub mod jitter;

@@ -110,6 +110,10 @@ impl Host {
     /// image, an archive of a support tool). A directory answers no queries besides its files.
     pub fn from_path(path: &Path) -> Result<Self, SnapshotError> {
         if path.is_dir() {
+            // Nothing can be found wrong in an empty folder: that must not look like a clean host.
+            if !path.join("proc").is_dir() && !path.join("sys").is_dir() {
+                return Err(SnapshotError::NoHost { path: path.to_owned() });
+            }
             return Ok(Self::of(Source::Tree(path.to_owned())));
         }
         Snapshot::load(path).map(Self::recorded)

@@ -38,12 +38,18 @@ pub struct Snapshot {
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The file cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// The kernel's words.
         source: std::io::Error,
+    },
+    /// The directory does not hold a host's files.
+    #[error("{}: not a host: expected a directory with proc/ or sys/ in it", path.display())]
+    NoHost {
+        /// The directory.
+        path: PathBuf,
     },
     /// The file is not a snapshot.
     #[error("{}: not a snapshot made by `quietcore audit --record`: {why}", path.display())]
