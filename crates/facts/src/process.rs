@@ -168,6 +168,20 @@ impl Thread {
         let lived = self.lived(now).filter(|lived| lived.0 >= 1_000_000_000)?;
         Some(self.task.ticks as f64 * 1e7 / lived.0 as f64)
     }
+
+    /// Share of one CPU that it used or waited for: what it wanted. As [`Thread::share`] where the
+    /// kernel does not count waits.
+    pub fn demand(&self, now: Nanos, probe: Option<&Probe>) -> Option<f64> {
+        let share = self.share(now, probe)?;
+        let waited = |c: &ThreadCounters| c.waited_ns.unwrap_or_default();
+        let (waited, of) = match probe {
+            Some(probe) => (probe.grew(self.task.tid, waited), Some(probe.took())),
+            None => (self.counters.as_ref().map(waited), self.lived(now)),
+        };
+        let waiting = waited.zip(of).map_or(0.0, |(ns, of)| ns as f64 / of.0.max(1) as f64);
+        // A wait that began before the first reading is counted whole when it ends.
+        Some((share + waiting).min(1.0).max(share))
+    }
 }
 
 impl Memory {
@@ -302,5 +316,32 @@ mod tests {
         assert_eq!(thread.share(now, Some(&probe)), Some(1.0));
         let backwards = Probe { first: at(0, 500), second: at(2_000_000_000, 400) };
         assert_eq!(thread.share(now, Some(&backwards)), None);
+    }
+
+    #[test]
+    fn a_thread_wants_what_it_used_and_what_it_waited_for() {
+        let counters = |waited| ThreadCounters {
+            tid: 5,
+            started_ticks: 1000,
+            waited_ns: Some(waited),
+            ..ThreadCounters::default()
+        };
+        let thread = Thread {
+            task: Task { tid: 5, ticks: 100, ..Task::default() },
+            counters: Some(counters(5_000_000_000)),
+        };
+        assert_eq!(thread.demand(Nanos(20_000_000_000), None), Some(0.6));
+        let at = |at: u64, ticks: u64, waited: u64| Counters {
+            at: Nanos(at),
+            tasks: vec![Task { tid: 5, ticks, ..Task::default() }],
+            process: ProcessCounters { threads: vec![counters(waited)], ..Default::default() },
+            ..Counters::default()
+        };
+        let probe = |waited| Probe {
+            first: at(0, 0, 0),
+            second: at(2_000_000_000, 20, waited),
+        };
+        assert_eq!(thread.demand(Nanos(0), Some(&probe(1_000_000_000))), Some(0.6));
+        assert_eq!(thread.demand(Nanos(0), Some(&probe(9_000_000_000))), Some(1.0));
     }
 }

@@ -9,7 +9,7 @@ use quietcore_sys::host::Runtime;
 
 use crate::{Scope, Verdict};
 
-/// From this share of a CPU on, a thread counts as busy.
+/// From this share of a CPU on that it wants, a thread counts as busy.
 pub(crate) const BUSY: f64 = 0.5;
 
 /// The process under audit.
@@ -35,8 +35,14 @@ impl<'a> Subject<'a> {
         thread.share(self.process.now, self.facts.probe())
     }
 
+    /// Share of one CPU that it wanted: used or waited for.
+    pub fn demand(&self, thread: &Thread) -> Option<f64> {
+        thread.demand(self.process.now, self.facts.probe())
+    }
+
+    /// Whether it wants a CPU most of the time; one that is kept from it is busy all the same.
     pub fn is_busy(&self, thread: &Thread) -> bool {
-        self.share(thread).is_some_and(|share| share >= BUSY)
+        self.demand(thread).is_some_and(|demand| demand >= BUSY)
     }
 
     /// Whether it may run on CPUs meant for latency only.

@@ -43,6 +43,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if !scope.is_declared() {
         return Verdict::no_intent();
     }
+    if scope.cpus.is_empty() {
+        return Verdict::not_applicable("the CPUs that were meant for latency do not exist");
+    }
     let subject = match Subject::of(facts, scope) {
         Ok(subject) => subject,
         Err(verdict) => return verdict,

@@ -40,6 +40,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         (Some(first), None) => {
             Verdict::fail_if(scope.is_declared(), format!("the heap starts at {first} and may grow"))
         }
+        // How much memory the machine saw is not known here: in a container, less than the host has.
+        (None, Some(most)) if starts_full(flags, facts.kernel().memory_bytes) => Verdict::unknown(
+            format!("the heap has up to {most}, and may have all of it from the start"),
+        ),
         (None, Some(most)) => {
             Verdict::fail_if(scope.is_declared(), format!("the heap starts small and may grow to {most}"))
         }
@@ -51,6 +55,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     verdict
         .evidence(&flags.source, format!("initial {}, maximum {}", text(&first), text(&most)))
         .fix(format!("-Xms{0} -Xmx{0}", flags.value("MaxHeapSize").unwrap_or("4g")))
+}
+
+/// Whether a 64th of the memory, where the heap starts by default, is as much as its maximum.
+fn starts_full(flags: &Flags, memory: u64) -> bool {
+    flags.bytes("MaxHeapSize").is_some_and(|most| most <= memory / 64)
 }
 
 /// Both ends of the heap's size, comparable as texts.
@@ -69,6 +78,12 @@ fn ends(flags: &Flags) -> (Option<String>, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_heap_may_start_at_its_maximum() {
+        let of = |line: &str| starts_full(&Flags::parse(line.split(' ')), 6 << 30);
+        assert!(of("-Xmx64m") && !of("-Xmx128m") && !of("-Xms64m"));
+    }
 
     #[test]
     fn sizes_are_equal_whatever_their_unit() {

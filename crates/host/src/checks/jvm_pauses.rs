@@ -1,5 +1,5 @@
 use quietcore_facts::Facts;
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, Reading};
 
 use crate::subject::java;
 use crate::{Check, Cost, Kind, Scope, Verdict};
@@ -27,8 +27,14 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Ok(java) => java,
         Err(verdict) => return verdict,
     };
-    let Some(own) = java.own.value() else {
-        return Verdict::unknown(format!("no performance data ({})", java.own.why()));
+    let own = match &java.own {
+        Reading::Measured(own) => own,
+        Reading::Unsupported(_) => {
+            return Verdict::unknown(
+                "the machine shares no performance data (-XX:-UsePerfData or +PerfDisableSharedMem)",
+            );
+        }
+        Reading::Failed(why) => return Verdict::unknown(why),
     };
     let (Some(stops), Some(stopped_ns)) = (own.safepoints, own.stopped_ns) else {
         return Verdict::unknown("the performance data holds no count of safepoints");

@@ -11,7 +11,7 @@ pub const CHECK: Check = Check {
     why: "Isolation keeps other tasks away from a CPU; it brings nobody there. A real-time or busy \
           thread that may run elsewhere shares those CPUs with everything that was moved off the \
           isolated ones. A thread that may run on both kinds wanders. Read from the affinity of \
-          every thread; busy is half a CPU or more, while probed or else since the thread's start, \
+          every thread; busy is half a CPU or more, used or waited for, while probed or else since its start, \
           so a thread that spins only at times needs --probe at such a time.",
     cost: Cost {
         us: 200.0,
@@ -25,6 +25,9 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if !scope.is_declared() {
         return Verdict::no_intent();
+    }
+    if scope.cpus.is_empty() {
+        return Verdict::not_applicable("the CPUs that were meant for latency do not exist");
     }
     let subject = match Subject::of(facts, scope) {
         Ok(subject) => subject,

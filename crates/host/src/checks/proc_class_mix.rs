@@ -1,6 +1,6 @@
 use quietcore_facts::Facts;
 use quietcore_facts::process::Thread;
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, CpuSet};
 
 use crate::subject::{Subject, names};
 use crate::{Check, Cost, Kind, Scope, Verdict};
@@ -34,26 +34,20 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::not_applicable("no thread of the process is real-time");
     }
     // Only a real-time thread that has no other CPU either is sure to be in the way.
-    let in_the_way = |o: &Thread, r: &Thread| {
-        r.task.affinity.len() == 1 && o.task.affinity == r.task.affinity
-    };
-    let starving: Vec<&Thread> = ordinary
-        .iter()
-        .filter(|ordinary| realtime.iter().any(|realtime| in_the_way(ordinary, realtime)))
-        .copied()
-        .collect();
+    let pinned = |t: &&&Thread| t.task.affinity.len() == 1;
+    let held = realtime.iter().filter(pinned).fold(CpuSet::new(), |all, t| all.or(&t.task.affinity));
+    let starves = |t: &&&Thread| !t.task.affinity.is_empty() && t.task.affinity.is_subset(&held);
+    let starving: Vec<&Thread> = ordinary.iter().filter(starves).copied().collect();
     let Some(first) = starving.first() else {
         return Verdict::pass(format!(
-            "none of {} ordinary threads is bound to the CPU of one of {} real-time ones",
+            "none of {} ordinary threads is bound to the CPUs of {} real-time ones",
             ordinary.len(),
             realtime.len()
         ));
     };
-    let holding: Vec<&Thread> = realtime
-        .iter()
-        .filter(|realtime| starving.iter().any(|ordinary| in_the_way(ordinary, realtime)))
-        .copied()
-        .collect();
+    let wanted = starving.iter().fold(CpuSet::new(), |all, t| all.or(&t.task.affinity));
+    let holds = |t: &&&Thread| pinned(t) && t.task.affinity.is_subset(&wanted);
+    let holding: Vec<&Thread> = realtime.iter().filter(holds).copied().collect();
     let verdict = Verdict::fail_if(
         scope.is_declared(),
         format!("{} wait on the CPU of real-time {}", names(&starving), names(&holding)),

@@ -10,9 +10,9 @@ pub const CHECK: Check = Check {
     cause: Cause::Scheduler,
     about: "The process has a CPU for each of its busy threads",
     why: "Two threads that both want a whole CPU and have one between them take turns, and each \
-          turn of the other is a stall. Counts the threads that used a fifth of a CPU or more \
-          while probed: where more of them than CPUs are confined to a set of CPUs, and together \
-          used 90 % of it, they stand in each other's way.",
+          turn of the other is a stall. Counts the threads that used or waited for a fifth of a \
+          CPU or more while probed: where more of them than CPUs are confined to a set of CPUs, \
+          and together want 90 % of it, they stand in each other's way.",
     cost: Cost {
         us: 3000.0,
         text: "a scheduler's slice, 1–4 ms, whenever the other one runs",
@@ -33,11 +33,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let wants: Vec<(&Thread, f64)> = subject
         .threads
         .iter()
-        .filter_map(|thread| Some((thread, subject.share(thread)?)))
-        .filter(|(_, share)| *share >= 0.2)
+        .filter_map(|thread| Some((thread, subject.demand(thread)?)))
+        .filter(|(_, demand)| *demand >= 0.2)
         .collect();
     if wants.is_empty() {
-        return Verdict::not_applicable("no thread of the process used a fifth of a CPU");
+        return Verdict::not_applicable("no thread of the process wanted a fifth of a CPU");
     }
     // For each set of CPUs that some thread is confined to: those confined to it or to a part of it.
     let crowd = |cpus: &CpuSet| -> Vec<&Thread> {
@@ -46,7 +46,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     let load = |cpus: &CpuSet| -> f64 {
         let inside = wants.iter().filter(|(t, _)| t.task.affinity.is_subset(cpus));
-        inside.map(|(_, share)| share).sum()
+        inside.map(|(_, demand)| demand).sum()
     };
     let full = wants.iter().map(|(thread, _)| &thread.task.affinity).find(|cpus| {
         crowd(cpus).len() > cpus.len() && load(cpus) >= 0.9 * cpus.len() as f64

@@ -10,8 +10,8 @@ pub const CHECK: Check = Check {
     id: "proc.cpu-busy",
     cause: Cause::Scheduler,
     about: "Nobody else runs on the CPU of a busy thread",
-    why: "The threads of every process are read twice: a thread of the process that used half a \
-          CPU or more, and any other that ran on the same CPU in between. Times are counted in \
+    why: "The threads of every process are read twice: a thread of the process that used or \
+          waited for half a CPU or more, and any other that ran on the same CPU in between. Times are counted in \
           1/100 s and a thread's CPU is the one it last ran on, so short visitors are missed: a \
           pass says that nobody stayed. The evidence is what `ps -eLo psr,pcpu,comm` would show, \
           over the probe instead of over the threads' lives.",
@@ -33,7 +33,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let busy: Vec<&Thread> = subject.threads.iter().filter(|t| subject.is_busy(t)).collect();
     if busy.is_empty() {
         return Verdict::not_applicable(format!(
-            "no thread of the process used half a CPU in {}",
+            "no thread of the process wanted half a CPU in {}",
             probe.took()
         ));
     }

@@ -12,7 +12,7 @@ pub const CHECK: Check = Check {
           program's own text are dropped and read again from disk, with swap or without. \
           mlockall(MCL_CURRENT | MCL_FUTURE) holds both, and lets later allocations fault in at \
           once. Locked and resident sizes are compared (VmLck, VmRSS); locks do not survive exec, \
-          so the program must take them itself. Huge pages from the pool are never taken away and \
+          so they are taken in the program itself. Huge pages from the pool are never taken away and \
           count in neither.",
     cost: Cost {
         us: 100.0,
@@ -51,5 +51,5 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     Verdict::fail_if(scope.is_declared(), title)
         .evidence(source, text)
         .evidence(format!("/proc/{pid}/limits"), format!("it may lock {allowed}"))
-        .fix("mlockall(MCL_CURRENT | MCL_FUTURE) at the start of the program, with LimitMEMLOCK=infinity in its unit (or ulimit -l unlimited)")
+        .fix("quietcore exec --mlock -- PROGRAM   # or mlockall(MCL_CURRENT | MCL_FUTURE) in it, with LimitMEMLOCK=infinity in its unit")
 }

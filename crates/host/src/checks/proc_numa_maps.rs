@@ -15,8 +15,8 @@ pub const CHECK: Check = Check {
           all its memory across the socket. /proc/P/numa_maps tells the node of every page; \
           judged is what the process made itself (not the pages of files), against the nodes of \
           the CPUs that its critical threads may use, or all its threads if none is critical. \
-          Up to 5 % elsewhere is normal. Memory of more than 2 GiB in small pages is not walked: \
-          that would hold the process up.",
+          Up to 5 % elsewhere is normal. More than 512 MiB in small pages are not walked: that \
+          would hold the process up.",
     cost: Cost {
         us: 0.1,
         text: "50–200 ns per cache miss that crosses the socket",

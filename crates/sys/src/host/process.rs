@@ -21,9 +21,10 @@ pub use groups::CpuLimit;
 pub use jvm::{Jvm, JvmCollector};
 pub(super) use options::runtime_options;
 
-/// Above this size of its page tables, walking a process' memory takes milliseconds in which the
-/// process cannot change its memory map: 4 MiB map 2 GiB in small pages.
-const LARGEST_WALK_KIB: u64 = 4096;
+/// Above this size of its page tables, walking a process' memory takes more than some ten
+/// milliseconds, in which the process cannot change its memory map: 1 MiB maps 512 MiB in small
+/// pages.
+const LARGEST_WALK_KIB: u64 = 1024;
 
 /// What a thread has counted since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
