@@ -14,8 +14,10 @@ const CPU: &str = "/sys/devices/system/cpu";
 pub struct Cpus {
     /// CPUs that can ever be there.
     pub possible: CpuSet,
-    /// CPUs that run.
+    /// CPUs that run; CPU 0 alone where that could not be read.
     pub online: CpuSet,
+    /// Whether the online CPUs and the siblings of each could be read.
+    pub known: bool,
     /// CPUs outside the scheduler's domains, as the kernel says (not as the boot line asks).
     pub isolated: Reading<CpuSet>,
     /// CPUs whose tick can stop while busy, as the kernel says.
@@ -49,7 +51,12 @@ impl Cpus {
     pub(crate) fn read(facts: &Facts) -> Self {
         let host = facts.host();
         let set = |name: &str| host.cpu_list(&format!("{CPU}/{name}"));
-        let online = set("online").unwrap_or_else(|_| CpuSet::first(1));
+        let online = set("online");
+        let siblings = |cpu: usize| {
+            host.cpu_list(&format!("{CPU}/cpu{cpu}/topology/thread_siblings_list")).is_ok()
+        };
+        let known = online.as_ref().is_ok_and(|online| online.iter().all(siblings));
+        let online = online.unwrap_or_else(|_| CpuSet::first(1));
         let info = host.read("/proc/cpuinfo").unwrap_or_default();
         let field = |name: &str| {
             let mut lines = info.lines().filter_map(|line| line.split_once(':'));
@@ -67,6 +74,7 @@ impl Cpus {
             hypervisor: hypervisor(facts, &flags),
             topology: online.iter().map(|cpu| (cpu, place(facts, cpu, &nodes))).collect(),
             online,
+            known,
             flags,
         }
     }

@@ -51,6 +51,11 @@ impl Verdict {
         Self::not_applicable("no CPU is meant for latency (no isolcpus= or nohz_full=, no --cpus)")
     }
 
+    /// Which CPUs there are, or which share a core, could not be read.
+    pub fn unknown_cpus() -> Self {
+        Self::unknown("/sys/devices/system/cpu (online, cpu*/topology) could not be read")
+    }
+
     /// Needs counters over time.
     pub fn needs_probe() -> Self {
         Self::unknown("only counters over time can tell: run again with --probe 2s")

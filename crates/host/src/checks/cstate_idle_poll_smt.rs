@@ -33,6 +33,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             })
         };
     let polling: CpuSet = facts.cpus().online.iter().filter(|cpu| polls(*cpu)).collect();
+    if polling.is_empty() && !facts.boot().known {
+        return Verdict::unknown("/proc/cmdline could not be read: idle=poll may stand there");
+    }
     if polling.is_empty() {
         return Verdict::pass("idle CPUs do not poll");
     }

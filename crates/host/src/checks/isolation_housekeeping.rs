@@ -26,6 +26,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if !scope.is_declared() {
         return Verdict::no_intent();
     }
+    if !facts.cpus().known {
+        return Verdict::unknown_cpus();
+    }
     let keep = scope.housekeeping(facts);
     let online = &facts.cpus().online;
     let isolation = facts.isolation();

@@ -27,6 +27,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if !scope.is_declared() {
         return Verdict::no_intent();
     }
+    if !facts.cpus().known {
+        return Verdict::unknown_cpus();
+    }
     let topology = &facts.cpus().topology;
     let mut outside = CpuSet::new();
     let mut beside = CpuSet::new();

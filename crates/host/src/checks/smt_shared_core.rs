@@ -27,6 +27,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if !scope.is_declared() {
         return Verdict::no_intent();
     }
+    if !facts.cpus().known {
+        return Verdict::unknown_cpus();
+    }
     if !facts.cpus().has_smt() {
         return Verdict::pass("no core runs two threads");
     }

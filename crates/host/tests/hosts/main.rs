@@ -14,6 +14,7 @@ mod mutations;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use quietcore_facts::Facts;
 use quietcore_host::{Audit, Scope, Waivers, audit};
@@ -35,8 +36,12 @@ fn names() -> Vec<String> {
     names
 }
 
+/// A recorded host; each is read once for all tests.
 fn snapshot(name: &str) -> Snapshot {
-    Snapshot::load(&testdata().join("hosts").join(name).join("host.json")).unwrap()
+    static LOADED: Mutex<BTreeMap<String, Snapshot>> = Mutex::new(BTreeMap::new());
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let load = || Snapshot::load(&testdata().join("hosts").join(name).join("host.json")).unwrap();
+    loaded.entry(name.to_owned()).or_insert_with(load).clone()
 }
 
 /// Judges a snapshot; a second reading in it is taken as the probe.
@@ -80,6 +85,24 @@ fn the_well_tuned_processes_have_nothing_to_complain_of() {
             .collect();
         assert!(bad.is_empty(), "{pid}: {bad:#?}");
     }
+}
+
+#[test]
+fn where_nothing_could_be_read_nothing_passes() {
+    let unread = Snapshot::new("nothing");
+    for cpus in [None, Some("1")] {
+        let findings = judge(unread.clone(), cpus, Some(1));
+        let passed = with_status(&findings, Status::Pass);
+        assert!(passed.is_empty(), "with nothing recorded: {passed:?}");
+    }
+    let folder = std::env::temp_dir().join(format!("quietcore-empty-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let facts = Facts::of(Host::from_path(&folder).unwrap());
+    let scope = Scope::of(&facts, None, None);
+    let findings = audit(&facts, &Audit { scope, waivers: Waivers::default(), today: 0 }).findings;
+    fs::remove_dir(&folder).unwrap();
+    let passed = with_status(&findings, Status::Pass);
+    assert!(passed.is_empty(), "in an empty folder: {passed:?}");
 }
 
 #[test]

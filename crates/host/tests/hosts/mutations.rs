@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::{Mutex, PoisonError};
 
 use quietcore_measure::{Finding, Status};
 use quietcore_sys::host::Snapshot;
@@ -45,6 +46,9 @@ pub struct Mutation {
     expect: BTreeMap<String, Status>,
 }
 
+/// A base host, `--cpus` and `--pid`.
+type Question = (String, Option<String>, Option<u32>);
+
 pub fn all() -> Vec<Mutation> {
     let mut files: Vec<_> =
         fs::read_dir(testdata().join("mutations")).unwrap().map(|e| e.unwrap().path()).collect();
@@ -66,8 +70,13 @@ impl Mutation {
         judge(self.applied(), self.cpus.as_deref(), self.pid)
     }
 
+    /// Many hosts are made from the same one: each way of asking about it is judged once.
     pub fn judged_base(&self) -> Vec<Finding> {
-        judge(snapshot(&self.base), self.cpus.as_deref(), self.pid)
+        static JUDGED: Mutex<BTreeMap<Question, Vec<Finding>>> = Mutex::new(BTreeMap::new());
+        let mut judged = JUDGED.lock().unwrap_or_else(PoisonError::into_inner);
+        let question = (self.base.clone(), self.cpus.clone(), self.pid);
+        let judge = || judge(snapshot(&self.base), self.cpus.as_deref(), self.pid);
+        judged.entry(question).or_insert_with(judge).clone()
     }
 
     fn applied(&self) -> Snapshot {
