@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod dist;
 mod lab;
 mod layers;
+mod peer;
 mod test;
 
 #[derive(Parser)]
@@ -26,6 +27,8 @@ enum Chore {
     Check,
     /// Fails on a dependency that does not point down, and on `unsafe` outside its place
     Layers,
+    /// Shows the bad hosts of the test suite to another tool and to quietcore
+    Peer(peer::Args),
     /// Packs a tarball with a static binary, man pages and completions
     Dist(dist::Args),
 }
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Chore::Test(args) => test::main(&args),
         Chore::Check => test::check(),
         Chore::Layers => layers::main(),
+        Chore::Peer(args) => peer::main(&args),
         Chore::Dist(args) => dist::main(&args),
     }
 }
