@@ -11,9 +11,9 @@ pub struct Boot {
     pub known: bool,
     /// Every parameter in order.
     pub tokens: Vec<Token>,
-    /// `isolcpus=`, the last one given.
+    /// `isolcpus=`, the one the kernel takes: the first that is a list.
     pub isolcpus: Option<Isolcpus>,
-    /// `nohz_full=`.
+    /// `nohz_full=`, the one the kernel takes: the first that is a list.
     pub nohz_full: Option<Request>,
     /// `rcu_nocbs=`.
     pub rcu_nocbs: Option<Request>,
@@ -60,15 +60,22 @@ impl Boot {
     /// Takes a command line apart; `last` is the highest possible CPU, what `N` stands for.
     pub fn parse(line: &str, last: usize) -> Self {
         let tokens = tokens(line);
-        let value = |name: &str| {
-            tokens.iter().rev().find(|t| t.name == name).and_then(|t| t.value.as_deref())
+        let values = |name: &'static str| {
+            tokens.iter().filter(move |t| t.name == name).filter_map(|t| t.value.as_deref())
         };
+        // A second isolcpus= or nohz_full= that differs is dropped with a warning ("must match"),
+        // once a list was taken (kernel/sched/isolation.c, housekeeping_setup). The others are
+        // overwritten each time.
+        let isolated: Vec<Isolcpus> = values("isolcpus").map(|v| isolcpus(v, last)).collect();
+        let tickless: Vec<Request> = values("nohz_full").map(|v| request(v, last)).collect();
+        let taken = |request: &Request| request.cpus.as_ref().is_ok_and(|cpus| !cpus.is_empty());
+        let last_request = |name| values(name).last().map(|v| request(v, last));
         Self {
             known: true,
-            isolcpus: value("isolcpus").map(|v| isolcpus(v, last)),
-            nohz_full: value("nohz_full").map(|v| request(v, last)),
-            rcu_nocbs: value("rcu_nocbs").map(|v| request(v, last)),
-            irqaffinity: value("irqaffinity").map(|v| request(v, last)),
+            isolcpus: isolated.iter().find(|i| taken(&i.request)).or(isolated.last()).cloned(),
+            nohz_full: tickless.iter().find(|r| taken(r)).or(tickless.last()).cloned(),
+            rcu_nocbs: last_request("rcu_nocbs"),
+            irqaffinity: last_request("irqaffinity"),
             tokens,
         }
     }
@@ -197,9 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_several_values_counts_and_all_are_kept() {
-        let boot = Boot::parse("nohz_full=1 nohz_full=2-3", 3);
-        assert_eq!(boot.nohz_full.as_ref().unwrap().cpus, cpus("2-3"));
+    fn of_several_values_the_one_the_kernel_takes_counts_and_all_are_kept() {
+        let boot = Boot::parse("nohz_full=1 nohz_full=2-3 rcu_nocbs=1 rcu_nocbs=2", 3);
+        assert_eq!(boot.nohz_full.as_ref().unwrap().cpus, cpus("1"));
+        assert_eq!(boot.rcu_nocbs.as_ref().unwrap().cpus, cpus("2"));
+        let garbage_first = Boot::parse("isolcpus=x isolcpus=2-3", 3);
+        assert_eq!(garbage_first.isolcpus.unwrap().request.cpus, cpus("2-3"));
         assert_eq!(boot.values("nohz_full").collect::<Vec<_>>(), ["1", "2-3"]);
     }
 
