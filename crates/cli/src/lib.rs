@@ -8,7 +8,7 @@ mod commands;
 use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
-use commands::{audit, compare, completions, exec, jitter, report, schema, tour};
+use commands::{audit, compare, completions, exec, jitter, power, report, schema, tour};
 
 /// Find what stands in a Linux host's latency tail.
 ///
@@ -25,6 +25,7 @@ pub struct Cli {
 enum Command {
     Tour(tour::Tour),
     Audit(audit::Audit),
+    Power(power::Power),
     Jitter(jitter::Jitter),
     Exec(exec::Exec),
     Compare(compare::Compare),
@@ -39,6 +40,7 @@ impl Cli {
         match self.command {
             Command::Tour(command) => command.run(),
             Command::Audit(command) => command.run(),
+            Command::Power(command) => command.run(),
             Command::Jitter(command) => command.run(),
             Command::Exec(command) => command.run(),
             Command::Compare(command) => command.run(),

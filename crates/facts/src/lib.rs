@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
+pub mod power;
 
 use std::sync::OnceLock;
 

@@ -5,6 +5,7 @@ pub mod compare;
 pub mod completions;
 pub mod exec;
 pub mod jitter;
+pub mod power;
 pub mod report;
 pub mod schema;
 pub mod tour;

@@ -10,6 +10,7 @@ mod coverage;
 mod garbage;
 mod made;
 mod mutations;
+mod power;
 
 use std::collections::BTreeMap;
 use std::fs;

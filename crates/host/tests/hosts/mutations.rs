@@ -65,6 +65,11 @@ pub fn all() -> Vec<Mutation> {
         .collect()
 }
 
+/// The one of this name.
+pub fn named(name: &str) -> Mutation {
+    all().into_iter().find(|mutation| mutation.name == name).unwrap()
+}
+
 impl Mutation {
     pub fn judged(&self) -> Vec<Finding> {
         judge(self.applied(), self.cpus.as_deref(), self.pid)
@@ -79,7 +84,8 @@ impl Mutation {
         judged.entry(question).or_insert_with(judge).clone()
     }
 
-    fn applied(&self) -> Snapshot {
+    /// The base with the changes.
+    pub fn applied(&self) -> Snapshot {
         let mut host = snapshot(&self.base);
         for (key, answer) in &self.set {
             host.set(key, answer.clone());
