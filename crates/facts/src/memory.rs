@@ -90,7 +90,7 @@ impl Memory {
             thp_defrag: choice("defrag"),
             numastat: numastat.collect(),
             pools: nodes.iter().flat_map(|&node| pools(host, node)).collect(),
-            swaps: reading(host.read("/proc/swaps")).map(|text| swaps(&text)),
+            swaps: reading(host.read("/proc/swaps")).and_then(|text| swaps(&text)),
         }
     }
 
@@ -183,7 +183,8 @@ fn thp_sizes(host: &Host) -> Vec<String> {
     names.iter().filter_map(on).collect()
 }
 
-fn swaps(text: &str) -> Vec<Swap> {
+/// A heading, then a line per area; anything else is no answer, not "no swap".
+fn swaps(text: &str) -> Reading<Vec<Swap>> {
     let swap = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [name, _, size, used, _] = words[..] else { return None };
@@ -193,7 +194,12 @@ fn swaps(text: &str) -> Vec<Swap> {
             used_kib: used.parse().ok()?,
         })
     };
-    text.lines().skip(1).filter_map(swap).collect()
+    let mut lines = text.lines();
+    let heading = lines.next().is_some_and(|line| line.starts_with("Filename"));
+    match lines.map(swap).collect() {
+        Some(areas) if heading => Reading::Measured(areas),
+        _ => Reading::Failed("/proc/swaps: expected a heading and a line per area".to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -233,14 +239,18 @@ mod tests {
     }
 
     #[test]
-    fn swap_areas_are_read_behind_their_heading() {
-        let text = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/dev/sda2                   \
-                    partition\t2097148\t\t512\t\t-2\ngarbage\n";
-        let [area] = &swaps(text)[..] else { panic!("one area") };
+    fn swap_areas_are_read_behind_their_heading_and_garbage_is_no_answer() {
+        let heading = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
+        let area = "/dev/sda2                               partition\t2097148\t\t512\t\t-2\n";
+        let read = swaps(&format!("{heading}{area}"));
+        let [area] = &read.value().unwrap()[..] else { panic!("one area: {read:?}") };
         assert_eq!(
             (area.name.as_str(), area.size_kib, area.used_kib),
             ("/dev/sda2", 2_097_148, 512)
         );
-        assert!(swaps("").is_empty());
+        assert_eq!(swaps(heading), Reading::Measured(Vec::new()));
+        for garbage in ["", "x\n", "/dev/sda2 partition 1 1 1\n", "Filename\ngarbage\n"] {
+            assert!(matches!(swaps(garbage), Reading::Failed(_)), "{garbage}");
+        }
     }
 }

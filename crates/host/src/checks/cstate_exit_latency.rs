@@ -64,12 +64,20 @@ fn no_slow_state(facts: &Facts, cpus: &CpuSet) -> Verdict {
              measurement tells: quietcore jitter --wake 1ms",
         );
     }
+    let unread = |cpu: usize| idle.reachable(cpu).any(|state| state.latency_us.is_none());
+    if let Some(cpu) = cpus.iter().find(|cpu| unread(*cpu)) {
+        return Verdict::unknown(format!("the exit latencies of CPU {cpu} could not be read"));
+    }
     if idle.states.is_empty() {
-        return match idle.driver.value() {
-            Some(_) => Verdict::pass("no idle driver: idle CPUs only halt (C1)")
+        return match idle.driver.value().map(String::as_str) {
+            Some("none") => Verdict::pass("no idle driver: idle CPUs only halt (C1)")
                 .evidence("/sys/devices/system/cpu/cpuidle/current_driver", "none"),
+            Some(driver) => Verdict::unknown(format!("the states of {driver} could not be read")),
             None => Verdict::unread(&idle.driver),
         };
+    }
+    if let Some(cpu) = cpus.iter().find(|cpu| !idle.states.contains_key(cpu)) {
+        return Verdict::unknown(format!("the idle states of CPU {cpu} could not be read"));
     }
     let verdict = Verdict::pass(format!(
         "no idle state of CPUs {cpus} takes over {QUICK_US} µs to \

@@ -53,7 +53,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let evidence = format!("{least:.2} of base on CPU {cpu}{rated}");
     let slow: CpuSet =
         ratios.iter().filter(|(_, r)| *r < power::ALERT_BELOW).map(|(cpu, _)| *cpu).collect();
+    let uncounted = busy.len() - ratios.len();
     match slow.is_empty() {
+        true if uncounted > 0 => {
+            Verdict::unknown(format!("the cycles of {uncounted} busy CPUs could not be counted"))
+        }
         true => Verdict::pass(format!("busy CPUs {busy} run at {least:.2} of base or more")),
         false => Verdict::fail_if(
             scope.is_declared(),

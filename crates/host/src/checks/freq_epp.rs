@@ -37,10 +37,15 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
              choose the frequency",
         );
     }
+    let told = found.values().fold(CpuSet::new(), |all, set| all.or(set));
+    let untold = cpus.minus(&told);
     // 0 is what performance means to the hardware.
     let slow: Vec<&str> =
         found.keys().filter(|word| !matches!(**word, "performance" | "0")).copied().collect();
     let verdict = match slow.is_empty() {
+        true if !untold.is_empty() => {
+            Verdict::unknown(format!("what CPUs {untold} are told could not be read"))
+        }
         true => Verdict::pass("the hardware is told to favour performance"),
         false => Verdict::fail_if(
             scope.is_declared(),

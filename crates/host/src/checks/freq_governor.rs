@@ -43,7 +43,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             verdict.evidence(format!("cpufreq/scaling_governor of CPUs {cpus}"), governor)
         })
     };
-    let unread = found.get("").cloned().unwrap_or_default();
+    let governed = found.values().fold(CpuSet::new(), |all, set| all.or(set));
+    let unread = cpus.minus(&governed).or(&found.get("").cloned().unwrap_or_default());
     let other = |governor: &&&str| !matches!(**governor, "performance" | "");
     let slow: Vec<&str> = found.keys().filter(other).copied().collect();
     if !slow.is_empty() {

@@ -45,13 +45,17 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             continue;
         };
         match soft_limit(&limits) {
-            Some(bytes) if !may_lock(&status) => limited.push((*pid, *name, bytes)),
-            _ => free += 1,
+            _ if may_lock(&status) => free += 1,
+            Some(u64::MAX) => free += 1,
+            Some(bytes) => limited.push((*pid, *name, bytes)),
+            None => continue,
         }
     }
     if limited.is_empty() {
         return match free {
-            0 => Verdict::unknown("the limits of the programs on latency CPUs could not be read"),
+            _ if free < programs.len() => {
+                Verdict::unknown("the limits of the programs on latency CPUs could not be read")
+            }
             _ => {
                 Verdict::pass(format!("{free} programs on latency CPUs may lock all their memory"))
             }
@@ -73,10 +77,13 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         )
 }
 
-/// The soft limit in bytes; `None` for no limit.
+/// The soft limit in bytes, `u64::MAX` for none; `None` where the text does not say.
 fn soft_limit(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
-    line.split_whitespace().next()?.parse().ok()
+    match line.split_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        bytes => bytes.parse().ok(),
+    }
 }
 
 fn may_lock(status: &str) -> bool {
@@ -90,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_limit_and_no_line_are_not_a_limit() {
+    fn no_limit_is_not_the_same_as_no_answer() {
         let line = |soft: &str| {
             format!(
                 "Limit  Soft Limit\nMax locked memory         {soft}      \
@@ -98,7 +105,7 @@ mod tests {
             )
         };
         assert_eq!(soft_limit(&line("8388608")), Some(8_388_608));
-        assert_eq!(soft_limit(&line("unlimited")), None);
+        assert_eq!(soft_limit(&line("unlimited")), Some(u64::MAX));
         assert_eq!(soft_limit("garbage"), None);
     }
 

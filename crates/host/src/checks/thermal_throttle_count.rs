@@ -35,6 +35,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         .filter(|(cpu, count)| cpus.contains(**cpu) && (count.core > 0 || count.package > 0));
     let hot: Vec<_> = hot.collect();
     let Some((_, worst)) = hot.iter().max_by_key(|(_, count)| count.core.max(count.package)) else {
+        let uncounted: CpuSet = cpus.iter().filter(|cpu| !counts.contains_key(cpu)).collect();
+        if !uncounted.is_empty() {
+            return Verdict::unknown(format!("the counters of CPUs {uncounted} could not be read"));
+        }
         return Verdict::pass(format!("CPUs {cpus} were never slowed down for their heat"))
             .evidence("cpu*/thermal_throttle/*_throttle_count", 0);
     };
