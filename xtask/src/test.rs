@@ -33,7 +33,13 @@ const fn cargo(name: &'static str, args: &'static [&'static str]) -> Step {
     Step { name, program: "cargo", args, environment: &[] }
 }
 
-const FORMAT: Step = cargo("format", &["fmt", "--all", "--check"]);
+/// `cargo fmt` does not follow modules that a macro declares (the lists of checks and facts).
+const FORMAT: Step = Step {
+    name: "format",
+    program: "sh",
+    args: &["-c", "git ls-files -z '*.rs' | xargs -0 rustfmt --edition 2024 --check"],
+    environment: &[],
+};
 const LINTS: Step = cargo(
     "lints",
     &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"],

@@ -69,7 +69,7 @@ impl Boot {
         let isolated: Vec<Isolcpus> = values("isolcpus").map(|v| isolcpus(v, last)).collect();
         let tickless: Vec<Request> = values("nohz_full").map(|v| request(v, last)).collect();
         let taken = |request: &Request| request.cpus.as_ref().is_ok_and(|cpus| !cpus.is_empty());
-        let last_request = |name| values(name).last().map(|v| request(v, last));
+        let last_request = |name| values(name).next_back().map(|v| request(v, last));
         Self {
             known: true,
             isolcpus: isolated.iter().find(|i| taken(&i.request)).or(isolated.last()).cloned(),
@@ -95,10 +95,7 @@ impl Boot {
 
     /// The CPUs that the boot line means to keep for latency, whether or not that worked.
     pub fn intended(&self) -> CpuSet {
-        let requests = [
-            self.isolcpus.as_ref().map(|i| &i.request),
-            self.nohz_full.as_ref(),
-        ];
+        let requests = [self.isolcpus.as_ref().map(|i| &i.request), self.nohz_full.as_ref()];
         let sets = requests.into_iter().flatten().filter_map(|r| r.cpus.as_ref().ok());
         sets.fold(CpuSet::new(), |all, set| all.or(set))
     }
@@ -215,7 +212,8 @@ mod tests {
 
     #[test]
     fn garbage_is_kept_as_text() {
-        for line in ["", "\"", "==", "isolcpus=", "isolcpus=,", "isolcpus=domain", "nohz_full=NNN"] {
+        for line in ["", "\"", "==", "isolcpus=", "isolcpus=,", "isolcpus=domain", "nohz_full=NNN"]
+        {
             let _ = Boot::parse(line, 3);
         }
         assert!(Boot::parse("isolcpus=domain", 3).isolcpus.unwrap().request.cpus.is_err());

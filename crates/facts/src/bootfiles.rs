@@ -57,7 +57,11 @@ impl Files {
     pub fn parse(lines: &BootLines) -> Self {
         Self {
             configured: configured(&lines.defaults),
-            entries: lines.entries.iter().filter_map(|line| entry(line, &lines.variables)).collect(),
+            entries: lines
+                .entries
+                .iter()
+                .filter_map(|line| entry(line, &lines.variables))
+                .collect(),
             unread: lines.unread.clone(),
         }
     }

@@ -182,8 +182,8 @@ fn quota(group: &ControlGroup) -> Option<Quota> {
         ),
     };
     let stats = text(group, "cpu.stat").unwrap_or_default();
-    let throttled_us = stat(stats, "throttled_usec")
-        .or_else(|| stat(stats, "throttled_time").map(|ns| ns / 1000));
+    let throttled_us =
+        stat(stats, "throttled_usec").or_else(|| stat(stats, "throttled_time").map(|ns| ns / 1000));
     Some(Quota {
         folder: group.folder.clone(),
         quota_us,
@@ -315,7 +315,8 @@ mod tests {
     #[test]
     fn memory_events_count_both_limits_and_garbage_counts_nothing() {
         let events = "low 0\nhigh 12\nmax 3\noom 0\n";
-        let found = memory(&group(&[("memory.events", events), ("memory.high", "1000\n")])).unwrap();
+        let found =
+            memory(&group(&[("memory.events", events), ("memory.high", "1000\n")])).unwrap();
         assert_eq!((found.reached, found.limit.as_str()), (15, "1000"));
         assert_eq!(memory(&group(&[("memory.events", "high x\nmax\n")])), None);
         assert_eq!(memory(&group(&[("memory.failcnt", "-3")])), None);

@@ -56,9 +56,10 @@ fn users(facts: &Facts) -> Reading<Vec<(String, String)>> {
         return Reading::Failed(why.clone());
     }
     // chrony runs as two processes, of which one holds the clock.
-    let daemons = facts.tasks().iter().filter(|task| {
-        task.pid == task.tid && !task.kernel && USERS.contains(&task.name.as_str())
-    });
+    let daemons = facts
+        .tasks()
+        .iter()
+        .filter(|task| task.pid == task.tid && !task.kernel && USERS.contains(&task.name.as_str()));
     let mut users = Vec::new();
     let mut unread = None;
     for task in daemons {

@@ -96,10 +96,8 @@ impl Cpus {
 
     /// The nodes that hold these CPUs.
     pub fn nodes_of(&self, cpus: &CpuSet) -> Vec<usize> {
-        let mut nodes: Vec<usize> = cpus
-            .iter()
-            .filter_map(|cpu| self.topology.get(&cpu)?.node)
-            .collect();
+        let mut nodes: Vec<usize> =
+            cpus.iter().filter_map(|cpu| self.topology.get(&cpu)?.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
         nodes

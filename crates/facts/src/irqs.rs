@@ -56,12 +56,10 @@ impl Irqs {
     pub(crate) fn read(facts: &Facts) -> Self {
         let host = facts.host();
         let counts = Interrupts::read(facts);
-        let set = |number: u32, name: &str| {
-            reading(host.cpu_list(&format!("/proc/irq/{number}/{name}")))
-        };
-        let numbers = counts.rows.iter().filter_map(|(label, row)| {
-            Some((label.parse::<u32>().ok()?, row))
-        });
+        let set =
+            |number: u32, name: &str| reading(host.cpu_list(&format!("/proc/irq/{number}/{name}")));
+        let numbers =
+            counts.rows.iter().filter_map(|(label, row)| Some((label.parse::<u32>().ok()?, row)));
         let mut lines: Vec<Irq> = numbers
             .map(|(number, row)| Irq {
                 number,

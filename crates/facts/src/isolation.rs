@@ -66,7 +66,10 @@ mod tests {
     #[test]
     fn the_log_line_names_the_offloaded_cpus() {
         let read = |line: &str| offloaded(line).value().map(ToString::to_string);
-        assert_eq!(read("rcu: \tOffload RCU callbacks from CPUs: 2-19,42-59.").unwrap(), "2-19,42-59");
+        assert_eq!(
+            read("rcu: \tOffload RCU callbacks from CPUs: 2-19,42-59.").unwrap(),
+            "2-19,42-59"
+        );
         assert_eq!(read("rcu: \tOffload RCU callbacks from CPUs: (none).").unwrap(), "");
         assert_eq!(read("Offload RCU callbacks from CPUs: x."), None);
         assert_eq!(read("").unwrap(), "");

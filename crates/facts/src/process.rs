@@ -189,7 +189,8 @@ impl Memory {
     /// kernel, which has no memory of its own.
     pub fn parse(status: &str) -> Option<Self> {
         let value = |name: &str| {
-            let rest = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            let rest =
+                status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
             rest.trim().trim_end_matches(" kB").parse::<u64>().ok()
         };
         Some(Self {
@@ -337,10 +338,7 @@ mod tests {
             process: ProcessCounters { threads: vec![counters(waited)], ..Default::default() },
             ..Counters::default()
         };
-        let probe = |waited| Probe {
-            first: at(0, 0, 0),
-            second: at(2_000_000_000, 20, waited),
-        };
+        let probe = |waited| Probe { first: at(0, 0, 0), second: at(2_000_000_000, 20, waited) };
         assert_eq!(thread.demand(Nanos(0), Some(&probe(1_000_000_000))), Some(0.6));
         assert_eq!(thread.demand(Nanos(0), Some(&probe(9_000_000_000))), Some(1.0));
     }

@@ -114,13 +114,8 @@ impl Service {
     fn of(facts: &Facts, unit: &'static str, process: &str, said: Reading<Unit>) -> Self {
         let task = Some(process).filter(|p| !p.is_empty()).and_then(|p| facts.tasks().named(p));
         let enabled = said.value().is_some_and(Unit::is_enabled);
-        let of = |running, source: String, value: String| Self {
-            unit,
-            running,
-            enabled,
-            source,
-            value,
-        };
+        let of =
+            |running, source: String, value: String| Self { unit, running, enabled, source, value };
         if let Some(task) = task {
             let value = format!("{} runs as process {}", task.name, task.pid);
             return of(Reading::Measured(true), format!("/proc/{}/stat", task.pid), value);

@@ -76,7 +76,8 @@ mod tests {
         let row = Row { cpu: 7, processed: 10, dropped: 1, squeezed: 2 };
         assert_eq!(Softnet::parse_for(new, &[0, 2]).rows, [row]);
         let old = "0000000a 00000001 00000002 0 0 0 0 0 0 0 0\n".repeat(2);
-        let cpus: Vec<usize> = Softnet::parse_for(&old, &[0, 2]).rows.iter().map(|r| r.cpu).collect();
+        let cpus: Vec<usize> =
+            Softnet::parse_for(&old, &[0, 2]).rows.iter().map(|r| r.cpu).collect();
         assert_eq!(cpus, [0, 2]);
     }
 

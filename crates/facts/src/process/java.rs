@@ -254,7 +254,9 @@ mod tests {
 
     #[test]
     fn garbage_is_no_flag() {
-        for line in ["", "-XX:", "-XX:x", "-X", "Main", "-XX:MaxHeapSize=", "-Xmx", "-Xmxä", "-Xmx5x"] {
+        for line in
+            ["", "-XX:", "-XX:x", "-X", "Main", "-XX:MaxHeapSize=", "-Xmx", "-Xmxä", "-Xmx5x"]
+        {
             let flags = of(line);
             assert_eq!(flags.bytes("MaxHeapSize"), None, "{line}");
             assert_eq!(flags.collector(), None);

@@ -82,7 +82,8 @@ fn contradictions(boot: &Boot) -> Vec<String> {
         wrong.push("nmi_watchdog= brings back what nowatchdog turns off".to_owned());
     }
     if has("nohz_full") && boot.value("highres") == Some("off") {
-        wrong.push("highres=off ties every timer to the tick that nohz_full= is to stop".to_owned());
+        wrong
+            .push("highres=off ties every timer to the tick that nohz_full= is to stop".to_owned());
     }
     wrong
 }

@@ -69,9 +69,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     .into_iter()
     .flatten()
     .fold(verdict, |verdict, (file, tokens)| verdict.evidence(file, words(&latency(tokens))));
-    verdict
-        .evidence("/proc/cmdline", words(&latency(&facts.boot().tokens)))
-        .fix(fix.join("; "))
+    verdict.evidence("/proc/cmdline", words(&latency(&facts.boot().tokens))).fix(fix.join("; "))
 }
 
 struct Gap {

@@ -31,9 +31,15 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let ticking = scope.cpus.minus(&facts.isolation().tickless);
     let verdict = match (value, ticking.is_empty()) {
         (Some("1"), _) => Verdict::pass("ticks are spread over time (skew_tick=1)"),
-        (_, true) => Verdict::pass(format!("the tick can stop on CPUs {}: nothing to spread", scope.cpus)),
-        _ if facts.cpus().online.len() < 2 => Verdict::not_applicable("one CPU has no other to wait for"),
-        _ => Verdict::warn(format!("CPUs {ticking} take their tick at the same moment as all others")),
+        (_, true) => {
+            Verdict::pass(format!("the tick can stop on CPUs {}: nothing to spread", scope.cpus))
+        }
+        _ if facts.cpus().online.len() < 2 => {
+            Verdict::not_applicable("one CPU has no other to wait for")
+        }
+        _ => Verdict::warn(format!(
+            "CPUs {ticking} take their tick at the same moment as all others"
+        )),
     };
     verdict
         .evidence("/proc/cmdline", value.map_or("no skew_tick=".to_owned(), |v| format!("skew_tick={v}")))

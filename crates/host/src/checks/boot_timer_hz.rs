@@ -12,9 +12,7 @@ pub const CHECK: Check = Check {
           react; a thread that owns its CPU only pays for them. It does not matter where \
           nohz_full= stops the tick. Read from the kernel's configuration.",
     cost: Cost {
-        us: 3.0,
-        text: "1–5 µs per tick",
-        origin: "article on isolation, noise source 1",
+        us: 3.0, text: "1–5 µs per tick", origin: "article on isolation, noise source 1"
     },
     kind: Kind::Host,
     judge,
@@ -28,7 +26,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::no_intent();
     }
     let Some(hz) = facts.kernel().hz else {
-        return Verdict::unknown("the kernel's configuration (/boot/config-*, /proc/config.gz) could not be read");
+        return Verdict::unknown(
+            "the kernel's configuration (/boot/config-*, /proc/config.gz) could not be read",
+        );
     };
     let ticking = scope.cpus.minus(&facts.isolation().tickless);
     let verdict = if ticking.is_empty() {

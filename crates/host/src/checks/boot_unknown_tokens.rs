@@ -49,7 +49,10 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         _ => verdict,
     };
     verdict
-        .evidence("/proc/cmdline", boot.tokens.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(" "))
+        .evidence(
+            "/proc/cmdline",
+            boot.tokens.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(" "),
+        )
         .fix("mend the name in /etc/default/grub, then update-grub and reboot")
 }
 

@@ -33,8 +33,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let Some((root, below)) = limits.cpusets.split_first() else {
         return Verdict::not_applicable("no cpuset hierarchy of version 1");
     };
-    let for_latency =
-        |set: &&Cpuset| !set.cpus.is_empty() && set.cpus.is_subset(&scope.cpus);
+    let for_latency = |set: &&Cpuset| !set.cpus.is_empty() && set.cpus.is_subset(&scope.cpus);
     let own: Vec<&Cpuset> = below.iter().filter(for_latency).collect();
     if own.is_empty() {
         return Verdict::not_applicable("no cpuset is for latency CPUs alone");

@@ -59,7 +59,6 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         format!("{state}, off by at most {} µs by its own estimate", kept.max_error_us),
     );
     let verdict = daemons::evidence(verdict, &precise.running);
-    daemons::evidence(verdict, &simple.running).fix(
-        "apt-get install chrony   # or dnf install chrony; then look at: chronyc tracking",
-    )
+    daemons::evidence(verdict, &simple.running)
+        .fix("apt-get install chrony   # or dnf install chrony; then look at: chronyc tracking")
 }

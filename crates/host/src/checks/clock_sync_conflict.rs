@@ -37,17 +37,16 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let mut by_proof: Vec<_> = steering.running.clone();
     by_proof.dedup_by(|a, b| a.value == b.value && a.source == b.source);
     let names = daemons::names(&by_proof);
-    let chrony_reads = facts.clock().users.value().is_some_and(|users| {
-        users.iter().any(|(daemon, _)| daemon == "chronyd")
-    });
+    let chrony_reads = facts
+        .clock()
+        .users
+        .value()
+        .is_some_and(|users| users.iter().any(|(daemon, _)| daemon == "chronyd"));
     let ptp = Daemons::of(facts, &["ptp4l.service"]);
     let carried = by_proof.iter().any(|s| s.unit == "phc2sys.service") || chrony_reads;
     match by_proof.len() {
-        2.. => daemons::evidence(
-            Verdict::warn(format!("{names} steer the same clock")),
-            &by_proof,
-        )
-        .fix("keep one: systemctl disable --now systemd-timesyncd   # or the other"),
+        2.. => daemons::evidence(Verdict::warn(format!("{names} steer the same clock")), &by_proof)
+            .fix("keep one: systemctl disable --now systemd-timesyncd   # or the other"),
         _ if !ptp.running.is_empty() && !carried => daemons::evidence(
             Verdict::warn("ptp4l keeps the card's clock, nobody carries it to the system's"),
             &ptp.running,

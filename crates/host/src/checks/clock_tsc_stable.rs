@@ -54,9 +54,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     verdict
         .evidence(SOURCE, sources)
-        .evidence("/proc/cpuinfo", match lacking.is_empty() {
-            true => "constant_tsc nonstop_tsc".to_owned(),
-            false => format!("no {}", lacking.join(", no ")),
-        })
+        .evidence(
+            "/proc/cpuinfo",
+            match lacking.is_empty() {
+                true => "constant_tsc nonstop_tsc".to_owned(),
+                false => format!("no {}", lacking.join(", no ")),
+            },
+        )
         .fix("on a guest: have the hypervisor pass invtsc (QEMU: -cpu host,migratable=off,+invtsc)")
 }

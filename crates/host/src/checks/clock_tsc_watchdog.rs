@@ -42,7 +42,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             .evidence("/proc/cmdline", format!("tsc={token}"));
     }
     if cpus.has("tsc_reliable") {
-        return Verdict::pass("no watchdog compares the TSC").evidence("/proc/cpuinfo", "tsc_reliable");
+        return Verdict::pass("no watchdog compares the TSC")
+            .evidence("/proc/cpuinfo", "tsc_reliable");
     }
     let version = facts.kernel().version();
     let missing: Vec<&str> = ["constant_tsc", "nonstop_tsc", "tsc_adjust"]
@@ -50,15 +51,19 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         .filter(|flag| !cpus.has(flag))
         .collect();
     let nodes = cpus.nodes_of(&cpus.online).len();
-    let sockets = cpus.topology.values().filter_map(|place| place.package).collect::<BTreeSet<_>>().len();
+    let sockets =
+        cpus.topology.values().filter_map(|place| place.package).collect::<BTreeSet<_>>().len();
     let release = &facts.kernel().release;
     let seen = |verdict: Verdict| {
         verdict
             .evidence("/proc/sys/kernel/osrelease", release)
-            .evidence("/proc/cpuinfo", match missing.is_empty() {
-                true => "constant_tsc nonstop_tsc tsc_adjust".to_owned(),
-                false => format!("no {}", missing.join(", no ")),
-            })
+            .evidence(
+                "/proc/cpuinfo",
+                match missing.is_empty() {
+                    true => "constant_tsc nonstop_tsc tsc_adjust".to_owned(),
+                    false => format!("no {}", missing.join(", no ")),
+                },
+            )
             .evidence("topology", format!("{sockets} sockets, {nodes} nodes"))
     };
     let fix = "tsc=nowatchdog on the boot line (tsc=reliable where the kernel does not know it), then reboot";

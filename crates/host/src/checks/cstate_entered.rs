@@ -64,7 +64,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         );
     }
     if left.is_empty() && facts.cpus().is_guest() {
-        return Verdict::unknown("a guest: how deeply a halted CPU sleeps is the hypervisor's choice");
+        return Verdict::unknown(
+            "a guest: how deeply a halted CPU sleeps is the hypervisor's choice",
+        );
     }
     if counted == 0 {
         return Verdict::unknown("no CPU's use of idle states could be read twice");

@@ -48,9 +48,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             scope.is_declared(),
             format!("GOGC={percent}: Go collects whenever the heap has grown by {percent} %"),
         ),
-        (_, Err(_)) => {
-            Verdict::fail_if(scope.is_declared(), format!("GOGC={value} is no number: Go takes 100"))
-        }
+        (_, Err(_)) => Verdict::fail_if(
+            scope.is_declared(),
+            format!("GOGC={value} is no number: Go takes 100"),
+        ),
     };
     verdict.evidence(source, format!("GOGC={value}")).fix(
         "GOGC=1000 GOMEMLIMIT=512MiB PROGRAM   # or debug.SetGCPercent(1000), debug.SetMemoryLimit(…) in it",

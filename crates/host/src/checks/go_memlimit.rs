@@ -32,9 +32,11 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let off = environment.get("GOGC").is_some_and(|value| value == "off");
     let value = match environment.get("GOMEMLIMIT").map(String::as_str) {
         None | Some("off") if off => {
-            return Verdict::warn("GOGC=off and no memory limit: the heap grows until it is killed")
-                .evidence(source, "GOGC=off, no GOMEMLIMIT")
-                .fix(fix);
+            return Verdict::warn(
+                "GOGC=off and no memory limit: the heap grows until it is killed",
+            )
+            .evidence(source, "GOGC=off, no GOMEMLIMIT")
+            .fix(fix);
         }
         None => {
             return Verdict::unknown(
@@ -49,9 +51,11 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
             .evidence(source, "GOMEMLIMIT=off");
     }
     let Some(limit) = bytes(value) else {
-        return Verdict::fail(format!("GOMEMLIMIT={value} is no size: Go refuses to start with it"))
-            .evidence(source, format!("GOMEMLIMIT={value}"))
-            .fix(fix);
+        return Verdict::fail(format!(
+            "GOMEMLIMIT={value} is no size: Go refuses to start with it"
+        ))
+        .evidence(source, format!("GOMEMLIMIT={value}"))
+        .fix(fix);
     };
     let process = facts.process();
     let Some(memory) = process.memory.value() else { return unread(&process.memory) };

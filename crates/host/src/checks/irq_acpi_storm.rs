@@ -47,7 +47,9 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let mut events: Vec<(u64, String)> = names
         .into_iter()
         .filter(|name| name.starts_with("gpe") && name != "gpe_all")
-        .filter_map(|name| Some((first_number(&host.read(&format!("{FOLDER}/{name}")).ok()?)?, name)))
+        .filter_map(|name| {
+            Some((first_number(&host.read(&format!("{FOLDER}/{name}")).ok()?)?, name))
+        })
         .filter(|(count, _)| *count > 0)
         .collect();
     events.sort_by(|a, b| b.cmp(a));

@@ -29,11 +29,15 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let Some(default) = reading.value() else { return Verdict::unread(reading) };
     let touched = default.and(&scope.cpus);
     if touched.is_empty() {
-        return Verdict::pass("new interrupts start on housekeeping CPUs").evidence(SOURCE, default);
+        return Verdict::pass("new interrupts start on housekeeping CPUs")
+            .evidence(SOURCE, default);
     }
     let keep = scope.housekeeping(facts);
     let width = facts.cpus().possible.highest().map_or(1, |top| top + 1);
     Verdict::fail(format!("new interrupts may start on CPUs {touched}"))
         .evidence(SOURCE, default)
-        .fix(format!("echo {} > {SOURCE}   # and irqaffinity={keep} on the boot line", keep.to_mask(width)))
+        .fix(format!(
+            "echo {} > {SOURCE}   # and irqaffinity={keep} on the boot line",
+            keep.to_mask(width)
+        ))
 }

@@ -36,7 +36,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::unknown(format!("the affinity of {unread} interrupts could not be read"));
     }
     if touching.is_empty() {
-        return Verdict::pass(format!("none of {} interrupts is sent to CPUs {}", lines.len(), scope.cpus));
+        return Verdict::pass(format!(
+            "none of {} interrupts is sent to CPUs {}",
+            lines.len(),
+            scope.cpus
+        ));
     }
     let names: Vec<String> = touching.iter().map(|irq| irq.label()).collect();
     let verdict = Verdict::fail(format!(

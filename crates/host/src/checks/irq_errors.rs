@@ -31,7 +31,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         let row = rows.get(label)?;
         Some((label.to_owned(), row.counts.iter().fold(0u64, |sum, n| sum.saturating_add(*n))))
     };
-    let sums: Vec<(String, u64)> = ["ERR", "Err", "MIS", "SPU"].into_iter().filter_map(sum).collect();
+    let sums: Vec<(String, u64)> =
+        ["ERR", "Err", "MIS", "SPU"].into_iter().filter_map(sum).collect();
     if sums.is_empty() {
         return Verdict::not_applicable("this architecture counts no interrupt errors");
     }

@@ -38,10 +38,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let Some(probe) = facts.probe() else { return Verdict::needs_probe() };
     let seconds = probe.took().0 as f64 / 1e9;
-    let rows: Vec<_> = ROWS
-        .iter()
-        .filter(|(row, _)| probe.second.interrupts.rows.contains_key(*row))
-        .collect();
+    let rows: Vec<_> =
+        ROWS.iter().filter(|(row, _)| probe.second.interrupts.rows.contains_key(*row)).collect();
     if seconds <= 0.0 || rows.is_empty() {
         return Verdict::unknown("/proc/interrupts could not be read twice with the time between");
     }
@@ -62,8 +60,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     evidence.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let cpus = &scope.cpus;
     let verdict = match worst {
-        w if w > MANY => Verdict::fail(format!("up to {w:.0} interrupts per second from other CPUs on one of {cpus}")),
-        w if w > FEW => Verdict::warn(format!("up to {w:.0} interrupts per second from other CPUs on one of {cpus}")),
+        w if w > MANY => Verdict::fail(format!(
+            "up to {w:.0} interrupts per second from other CPUs on one of {cpus}"
+        )),
+        w if w > FEW => Verdict::warn(format!(
+            "up to {w:.0} interrupts per second from other CPUs on one of {cpus}"
+        )),
         _ => Verdict::pass(format!("other CPUs leave CPUs {cpus} alone")),
     };
     evidence

@@ -34,8 +34,14 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::unknown("/proc/interrupts lists no device interrupt");
     }
     if touching.is_empty() {
-        return Verdict::pass(format!("no interrupt, managed or not, is sent to CPUs {}", scope.cpus))
-            .evidence("/proc/irq/*/effective_affinity_list", format!("{} interrupts", facts.irqs().lines.len()));
+        return Verdict::pass(format!(
+            "no interrupt, managed or not, is sent to CPUs {}",
+            scope.cpus
+        ))
+        .evidence(
+            "/proc/irq/*/effective_affinity_list",
+            format!("{} interrupts", facts.irqs().lines.len()),
+        );
     }
     let flagged = facts.boot().isolcpus.as_ref().is_some_and(|i| has(&i.flags, "managed_irq"));
     let is_managed = |irq: &&&Irq| irq.managed == Reading::Measured(true);
@@ -63,7 +69,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     });
     verdict.evidence("/proc/cmdline", isolcpus(facts)).fix(match flagged {
         true => "keep disk I/O off these CPUs, or leave one housekeeping CPU per queue".to_owned(),
-        false => format!("isolcpus=managed_irq,domain,{} on the boot line, then reboot", scope.cpus),
+        false => {
+            format!("isolcpus=managed_irq,domain,{} on the boot line, then reboot", scope.cpus)
+        }
     })
 }
 

@@ -27,9 +27,8 @@ const MANY: u64 = 1000;
 
 fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let rows = &facts.irqs().counts.rows;
-    let is_wired = |number: u32| {
-        rows.get(&number.to_string()).is_some_and(|row| !row.text.contains("MSI"))
-    };
+    let is_wired =
+        |number: u32| rows.get(&number.to_string()).is_some_and(|row| !row.text.contains("MSI"));
     let mut unclaimed: Vec<(String, u64, String)> = Vec::new();
     let mut unread = None;
     for irq in facts.irqs().lines.iter().filter(|irq| is_wired(irq.number)) {
@@ -49,7 +48,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let many: Vec<_> = unclaimed.iter().filter(|(_, count, _)| *count > MANY).collect();
     if !many.is_empty() {
         let names: Vec<&str> = many.iter().map(|(label, ..)| label.as_str()).collect();
-        let verdict = Verdict::warn(format!("nobody handles many of interrupt {}", names.join(", ")));
+        let verdict =
+            Verdict::warn(format!("nobody handles many of interrupt {}", names.join(", ")));
         return many
             .iter()
             .fold(verdict, |v, (_, count, file)| v.evidence(file, format!("unhandled {count}")))

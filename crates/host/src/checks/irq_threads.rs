@@ -45,7 +45,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let names = names.join(", ");
     let verdict = match touching.iter().any(|task| scope.cpus.contains(task.cpu)) {
         true => Verdict::fail(format!("interrupt threads run on CPUs {}: {names}", scope.cpus)),
-        false => Verdict::warn(format!("interrupt threads may run on CPUs {}: {names}", scope.cpus)),
+        false => {
+            Verdict::warn(format!("interrupt threads may run on CPUs {}: {names}", scope.cpus))
+        }
     };
     let verdict = touching.iter().fold(verdict, |verdict, task| {
         let what = format!("may run on {}, last ran on {}", task.affinity, task.cpu);

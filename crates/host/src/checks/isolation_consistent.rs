@@ -29,7 +29,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let boot = facts.boot();
     let isolation = facts.isolation();
-    let asked = |set: Option<&Result<CpuSet, String>>| set.and_then(|set| set.as_ref().ok().cloned());
+    let asked =
+        |set: Option<&Result<CpuSet, String>>| set.and_then(|set| set.as_ref().ok().cloned());
     let isolated = match isolation.domain.is_empty() {
         true => asked(boot.isolcpus.as_ref().map(|i| &i.request.cpus)),
         false => Some(isolation.domain.clone()),
@@ -55,7 +56,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let compared = [isolated.is_some(), tickless.is_some(), nocbs.is_some()];
     if gaps.is_empty() && compared.iter().filter(|there| **there).count() < 2 {
-        return Verdict::not_applicable("fewer than two of isolcpus=, nohz_full= and rcu_nocbs= are there");
+        return Verdict::not_applicable(
+            "fewer than two of isolcpus=, nohz_full= and rcu_nocbs= are there",
+        );
     }
     let verdict = match gaps.is_empty() {
         true => Verdict::pass("isolcpus=, nohz_full= and rcu_nocbs= name the same CPUs"),

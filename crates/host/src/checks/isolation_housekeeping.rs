@@ -36,7 +36,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         line.contains("must include one present CPU") || line.starts_with("NO_HZ: Clearing")
     });
     let verdict = if keep.is_empty() {
-        Verdict::fail(format!("all CPUs ({online}) are meant for latency: none is left for the rest"))
+        Verdict::fail(format!(
+            "all CPUs ({online}) are meant for latency: none is left for the rest"
+        ))
     } else if let Some(line) = refused {
         Verdict::fail("the kernel took a CPU back for housekeeping").evidence("kernel log", line)
     } else if scope.cpus.contains(0) {

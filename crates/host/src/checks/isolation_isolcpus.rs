@@ -40,10 +40,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         true => Verdict::pass(format!("CPUs {isolated} are isolated, as {token} asks")),
         false => Verdict::fail(format!("{token} did not isolate CPUs {missing}")),
     };
-    verdict
-        .evidence("/proc/cmdline", &token)
-        .evidence(SOURCE, isolated)
-        .fix(format!("name CPUs that exist ({}) in isolcpus=, then update-grub and reboot", facts.cpus().possible))
+    verdict.evidence("/proc/cmdline", &token).evidence(SOURCE, isolated).fix(format!(
+        "name CPUs that exist ({}) in isolcpus=, then update-grub and reboot",
+        facts.cpus().possible
+    ))
 }
 
 /// CPUs may be meant for latency by nohz_full= or --cpus alone.

@@ -61,8 +61,7 @@ fn without_managed_irq(facts: &Facts, scope: &Scope, token: &str) -> Verdict {
     let lines = &facts.irqs().lines;
     let is_managed = |irq: &&Irq| irq.managed.value() == Some(&true);
     let here = |irq: &&Irq| irq.targets().is_some_and(|set| set.intersects(&scope.cpus));
-    let come: Vec<String> =
-        lines.iter().filter(is_managed).filter(here).map(Irq::label).collect();
+    let come: Vec<String> = lines.iter().filter(is_managed).filter(here).map(Irq::label).collect();
     if !come.is_empty() {
         let names = come.join(", ");
         return Verdict::fail(format!("{token} lets managed interrupts in: {names}"));

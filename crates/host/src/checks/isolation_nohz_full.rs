@@ -43,7 +43,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         _ if matches!(facts.host().config("NO_HZ_FULL"), Ok(None)) => Verdict::fail(
             "this kernel cannot stop the tick of a busy CPU: built without CONFIG_NO_HZ_FULL",
         )
-        .fix("boot a kernel with CONFIG_NO_HZ_FULL=y (Debian's and Ubuntu's stock kernels have it)"),
+        .fix(
+            "boot a kernel with CONFIG_NO_HZ_FULL=y (Debian's and Ubuntu's stock kernels have it)",
+        ),
         Some(request) if request.cpus.is_err() => {
             Verdict::fail(format!("nohz_full={} is not a CPU list", request.text)).fix(fix)
         }

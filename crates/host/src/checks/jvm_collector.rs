@@ -42,9 +42,7 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         Collector::Epsilon => {
             Verdict::pass("Epsilon never collects: the program ends when the heap is full")
         }
-        Collector::G1 => {
-            Verdict::warn("G1 stops the program for milliseconds").costs_us(5_000.0)
-        }
+        Collector::G1 => Verdict::warn("G1 stops the program for milliseconds").costs_us(5_000.0),
         Collector::Serial | Collector::Parallel | Collector::Cms => {
             Verdict::fail(format!("{name} stops the program for whole collections"))
         }

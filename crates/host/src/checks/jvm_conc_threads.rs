@@ -50,8 +50,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Ok(subject) => subject,
         Err(verdict) => return verdict,
     };
-    let collects =
-        |t: &&Thread| COLLECTING.iter().any(|start| t.task.name.starts_with(start));
+    let collects = |t: &&Thread| COLLECTING.iter().any(|start| t.task.name.starts_with(start));
     let threads: Vec<&Thread> = subject.threads.iter().filter(collects).collect();
     if threads.is_empty() {
         return Verdict::unknown("no thread has a collector's name (JDK 8 names none)");
@@ -77,12 +76,17 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         .iter()
         .find_map(|name| given(name).filter(|n| *n > keep.len() as u64).map(|n| (name, n)));
     match many {
-        Some((name, number)) => {
-            Verdict::warn(format!("{name}={number} is more than the {} housekeeping CPUs", keep.len()))
-                .evidence("housekeeping", &keep)
-                .fix(format!("-XX:{name}={}", keep.len()))
-        }
-        None => Verdict::pass(format!("{} collector threads stay off CPUs {}", threads.len(), scope.cpus))
-            .evidence("housekeeping", &keep),
+        Some((name, number)) => Verdict::warn(format!(
+            "{name}={number} is more than the {} housekeeping CPUs",
+            keep.len()
+        ))
+        .evidence("housekeeping", &keep)
+        .fix(format!("-XX:{name}={}", keep.len())),
+        None => Verdict::pass(format!(
+            "{} collector threads stay off CPUs {}",
+            threads.len(),
+            scope.cpus
+        ))
+        .evidence("housekeeping", &keep),
     }
 }

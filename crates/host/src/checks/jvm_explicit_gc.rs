@@ -41,7 +41,9 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let on = |name: &str| flags.switch(name) == Some(true);
     let verdict = match () {
         () if on("DisableExplicitGC") => Verdict::pass("System.gc() does nothing"),
-        () if on("ExplicitGCInvokesConcurrent") => Verdict::pass("System.gc() collects concurrently"),
+        () if on("ExplicitGCInvokesConcurrent") => {
+            Verdict::pass("System.gc() collects concurrently")
+        }
         () if beside.is_some() => Verdict::pass(beside.unwrap_or_default()),
         () if !flags.complete => return maybe_elsewhere(flags, "DisableExplicitGC"),
         () => Verdict::warn("any library may ask for a full collection by System.gc()"),

@@ -37,16 +37,18 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             Verdict::fail_if(scope.is_declared(), format!("the heap grows from {first} to {most}"))
         }
         _ if !flags.complete => return maybe_elsewhere(flags, "-Xms or -Xmx"),
-        (Some(first), None) => {
-            Verdict::fail_if(scope.is_declared(), format!("the heap starts at {first} and may grow"))
-        }
+        (Some(first), None) => Verdict::fail_if(
+            scope.is_declared(),
+            format!("the heap starts at {first} and may grow"),
+        ),
         // How much memory the machine saw is not known here: in a container, less than the host has.
         (None, Some(most)) if starts_full(flags, facts.kernel().memory_bytes) => Verdict::unknown(
             format!("the heap has up to {most}, and may have all of it from the start"),
         ),
-        (None, Some(most)) => {
-            Verdict::fail_if(scope.is_declared(), format!("the heap starts small and may grow to {most}"))
-        }
+        (None, Some(most)) => Verdict::fail_if(
+            scope.is_declared(),
+            format!("the heap starts small and may grow to {most}"),
+        ),
         (None, None) => Verdict::fail_if(
             scope.is_declared(),
             "the heap starts at a 64th of the memory and may grow to a quarter",

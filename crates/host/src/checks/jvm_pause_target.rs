@@ -48,11 +48,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     let verdict = match ms <= AIM_MS {
         true => Verdict::pass(format!("G1 aims at pauses of {ms} ms")),
-        false => Verdict::fail_if(
-            scope.is_declared(),
-            format!("G1 aims at pauses of {ms} ms, {how}"),
-        )
-        .costs_us(ms as f64 * 1000.0 / 2.0),
+        false => {
+            Verdict::fail_if(scope.is_declared(), format!("G1 aims at pauses of {ms} ms, {how}"))
+                .costs_us(ms as f64 * 1000.0 / 2.0)
+        }
     };
     verdict
         .evidence(&flags.source, format!("{NAME}={ms} ({how})"))

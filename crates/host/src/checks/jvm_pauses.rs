@@ -49,10 +49,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         us if us > 100.0 => Verdict::warn(title),
         _ => Verdict::pass(title),
     };
-    let verdict = own.collectors.iter().filter(|c| c.runs > 0).fold(verdict, |verdict, collector| {
-        let mean = collector.took_ns as f64 / collector.runs as f64 / 1e6;
-        verdict.evidence(&collector.name, format!("{} times, {mean:.2} ms each", collector.runs))
-    });
+    let verdict =
+        own.collectors.iter().filter(|c| c.runs > 0).fold(verdict, |verdict, collector| {
+            let mean = collector.took_ns as f64 / collector.runs as f64 / 1e6;
+            verdict
+                .evidence(&collector.name, format!("{} times, {mean:.2} ms each", collector.runs))
+        });
     verdict.costs_us(mean_us).fix(
         "-XX:+UseZGC; and allocate less. What stops it: java -Xlog:safepoint,gc:file=stops.log",
     )

@@ -37,7 +37,9 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let verdict = match own.filesystem.as_str() {
         "" => return Verdict::unknown("the file system below the machine's statistics is unknown"),
         kind @ ("tmpfs" | "ramfs") => Verdict::pass(format!("the statistics lie on {kind}")),
-        kind => Verdict::warn(format!("the statistics lie on {kind}: a disk's delay can stop the program")),
+        kind => Verdict::warn(format!(
+            "the statistics lie on {kind}: a disk's delay can stop the program"
+        )),
     };
     verdict
         .evidence(format!("/proc/{}/mountinfo", facts.pid().unwrap_or_default()), &own.filesystem)

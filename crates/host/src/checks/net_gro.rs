@@ -30,10 +30,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if let Some(nic) = failed {
         return Verdict::unread(&nic.gro_flush_timeout_ns);
     }
-    let waits: Vec<_> = nics
-        .iter()
-        .filter_map(|nic| Some((nic, *nic.gro_flush_timeout_ns.value()?)))
-        .collect();
+    let waits: Vec<_> =
+        nics.iter().filter_map(|nic| Some((nic, *nic.gro_flush_timeout_ns.value()?))).collect();
     if waits.is_empty() {
         return Verdict::not_applicable("this kernel cannot hold merged packets back");
     }

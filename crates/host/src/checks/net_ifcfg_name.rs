@@ -46,11 +46,10 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         true => Verdict::pass("every settings file has its interface"),
         false => Verdict::warn(format!("settings for {} reach no interface", absent.join(", "))),
     };
-    verdict
-        .evidence(FOLDER, named.join(" "))
-        .evidence("/sys/class/net", interfaces.join(" "))
-        .fix(format!(
+    verdict.evidence(FOLDER, named.join(" ")).evidence("/sys/class/net", interfaces.join(" ")).fix(
+        format!(
             "rename {FOLDER}/ifcfg-{} after the interface (DEVICE= in it as well)",
             absent.first().unwrap_or(&"")
-        ))
+        ),
+    )
 }

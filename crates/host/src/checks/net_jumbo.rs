@@ -59,5 +59,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
             let mtu = nic.mtu.unwrap_or_default();
             verdict.evidence(format!("/sys/class/net/{}/mtu", nic.name), mtu)
         })
-        .fix(format!("{}   # and in the network's configuration, for this name", commands.join("; ")))
+        .fix(format!(
+            "{}   # and in the network's configuration, for this name",
+            commands.join("; ")
+        ))
 }

@@ -41,9 +41,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         |nic: &&Nic| nic.node.is_some_and(|node| wanted.iter().any(|want| *want != node));
     let remote: Vec<&Nic> = nics.iter().filter(elsewhere).collect();
     let untold = nics.iter().find(|nic| nic.node.is_none());
-    let list = |nodes: &[usize]| {
-        nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
+    let list =
+        |nodes: &[usize]| nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let (want, names) = (list(&wanted), interfaces::names(remote.clone()));
     let verdict = match (remote.is_empty(), untold) {
         (false, _) => {
@@ -53,7 +52,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             if somewhere { Verdict::warn(title) } else { Verdict::fail(title) }
         }
         (_, Some(nic)) => {
-            return Verdict::unknown(format!("the firmware does not tell the node of {}", nic.name));
+            return Verdict::unknown(format!(
+                "the firmware does not tell the node of {}",
+                nic.name
+            ));
         }
         _ => Verdict::pass(format!("the network cards are on node {want} of CPUs {}", scope.cpus)),
     };

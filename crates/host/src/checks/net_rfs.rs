@@ -43,8 +43,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if let Some(queue) = queues().find(|queue| matches!(queue.flows, Reading::Failed(_))) {
         return Verdict::unread(&queue.flows);
     }
-    let steered: Vec<&Nic> =
-        nics.iter().filter(|nic| nic.rx.iter().any(|queue| queue.flows.value() > Some(&0))).collect();
+    let steered: Vec<&Nic> = nics
+        .iter()
+        .filter(|nic| nic.rx.iter().any(|queue| queue.flows.value() > Some(&0)))
+        .collect();
     if steered.is_empty() {
         return Verdict::pass("no queue steers its flows")
             .evidence(SOURCE, entries)

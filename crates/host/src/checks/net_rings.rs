@@ -32,10 +32,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::unknown(nic.received.why());
     }
     let missed = |nic: &Nic| nic.received.value().map_or(0, |counts| counts.missed);
-    let small: Vec<_> = answers
-        .iter()
-        .filter(|(nic, rings)| missed(nic) > 0 && rings.rx < rings.rx_max)
-        .collect();
+    let small: Vec<_> =
+        answers.iter().filter(|(nic, rings)| missed(nic) > 0 && rings.rx < rings.rx_max).collect();
     let verdict = match small.is_empty() {
         true => Verdict::pass("no card lost packets for want of a larger receive ring"),
         false => {

@@ -43,11 +43,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         let all = read.clone().fold(CpuSet::new(), |all, (_, q)| all.or(&mask(q)));
         return match read.count() {
             0 => Verdict::not_applicable("this kernel does not steer received packets (no RPS)"),
-            count => Verdict::pass(format!("no packet is handed to CPUs {}", scope.cpus))
-                .evidence(
-                    "/sys/class/net/*/queues/rx-*/rps_cpus",
-                    if all.is_empty() { format!("{count} empty masks") } else { all.to_string() },
-                ),
+            count => Verdict::pass(format!("no packet is handed to CPUs {}", scope.cpus)).evidence(
+                "/sys/class/net/*/queues/rx-*/rps_cpus",
+                if all.is_empty() { format!("{count} empty masks") } else { all.to_string() },
+            ),
         };
     }
     let names: Vec<String> =

@@ -41,9 +41,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         states.iter().filter(|(_, state)| *state == "auto").map(|(nic, _)| *nic).collect();
     let verdict = match auto.is_empty() {
         true => Verdict::pass("network cards stay powered"),
-        false => {
-            Verdict::warn(format!("{} may be powered down", interfaces::names(auto.clone())))
-        }
+        false => Verdict::warn(format!("{} may be powered down", interfaces::names(auto.clone()))),
     };
     let file = |nic: &Nic| {
         let up = if nic.device.starts_with("virtio") { "/.." } else { "" };

@@ -47,8 +47,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         (_, false) => {
             Verdict::warn(format!("CPUs {} run out of time for received packets", on(&late)))
         }
-        _ => return Verdict::pass("CPUs keep up with received packets")
-            .evidence(SOURCE, format!("{} CPUs, nothing dropped", rows.len())),
+        _ => {
+            return Verdict::pass("CPUs keep up with received packets")
+                .evidence(SOURCE, format!("{} CPUs, nothing dropped", rows.len()));
+        }
     };
     let shown = if dropped.is_empty() { late } else { dropped };
     shown

@@ -34,9 +34,13 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let took = probe.took();
     let verdict = match (dropped, squeezed) {
         (1.., _) => Verdict::fail(format!("{dropped} received packets were dropped in {took}")),
-        (_, 1..) => Verdict::warn(format!("CPUs ran out of time for packets {squeezed} times in {took}")),
+        (_, 1..) => {
+            Verdict::warn(format!("CPUs ran out of time for packets {squeezed} times in {took}"))
+        }
         _ if all == 0 => {
-            return Verdict::unknown(format!("no packet was received in {took}: nothing is proven"));
+            return Verdict::unknown(format!(
+                "no packet was received in {took}: nothing is proven"
+            ));
         }
         _ => Verdict::pass(format!("CPUs kept up with {all} received packets in {took}")),
     };

@@ -36,16 +36,17 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         return Verdict::pass("no capture copies every packet").evidence(SOURCE, "no type ALL");
     }
     let verdict = Verdict::warn(format!("{} captures copy every packet", taps.len()));
-    taps.iter()
-        .fold(verdict, |verdict, tap| verdict.evidence(SOURCE, tap))
-        .fix("ss --packet --processes   # names who captures; end it, or restrict it to one protocol")
+    taps.iter().fold(verdict, |verdict, tap| verdict.evidence(SOURCE, tap)).fix(
+        "ss --packet --processes   # names who captures; end it, or restrict it to one protocol",
+    )
 }
 
 /// Rows as `ALL  eth0     tpacket_rcv`; handlers that are no packet socket (a bond's, a bridge's)
 /// copy nothing.
 fn taps(table: &str) -> Vec<String> {
     let is_tap = |line: &&str| {
-        line.starts_with("ALL ") && (line.contains("packet_rcv") || line.contains("packet_rcv_spkt"))
+        line.starts_with("ALL ")
+            && (line.contains("packet_rcv") || line.contains("packet_rcv_spkt"))
     };
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     table.lines().filter(is_tap).map(words).collect()

@@ -34,7 +34,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Err(verdict) => return verdict,
     };
     let (all, cpus) = (subject.threads, &scope.cpus);
-    let at_work = |t: &&quietcore_facts::process::Thread| t.task.is_realtime() || subject.is_busy(t);
+    let at_work =
+        |t: &&quietcore_facts::process::Thread| t.task.is_realtime() || subject.is_busy(t);
     let astray: Vec<_> =
         all.iter().filter(at_work).filter(|thread| !subject.is_placed(thread)).collect();
     if let Some(first) = astray.first() {
@@ -47,10 +48,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         let fix = subject.spare_cpu().map(|cpu| format!("taskset -pc {cpu} {}", first.task.tid));
         return subject.evidence(verdict, &astray).fix(fix.unwrap_or_default());
     }
-    let wandering: Vec<_> = all
-        .iter()
-        .filter(|t| t.task.affinity.intersects(cpus) && !subject.is_placed(t))
-        .collect();
+    let wandering: Vec<_> =
+        all.iter().filter(|t| t.task.affinity.intersects(cpus) && !subject.is_placed(t)).collect();
     if let Some(first) = wandering.first() {
         let verdict = Verdict::warn(format!(
             "{} of {} threads may run on CPUs {cpus} and elsewhere: {}",
@@ -58,9 +57,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             all.len(),
             names(&wandering)
         ));
-        return subject
-            .evidence(verdict, &wandering)
-            .fix(format!("taskset -pc {} {}", scope.housekeeping(facts), first.task.tid));
+        return subject.evidence(verdict, &wandering).fix(format!(
+            "taskset -pc {} {}",
+            scope.housekeeping(facts),
+            first.task.tid
+        ));
     }
     let placed: Vec<_> = all.iter().filter(|thread| subject.is_placed(thread)).collect();
     if placed.is_empty() {

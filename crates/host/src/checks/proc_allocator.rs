@@ -54,10 +54,14 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let threads = subject.threads.len();
     if threads < 2 {
-        return Verdict::pass("the process has one thread: nobody else wants its allocator's locks");
+        return Verdict::pass(
+            "the process has one thread: nobody else wants its allocator's locks",
+        );
     }
     let Some(library) = found(&["libc.so.6", "libc-2.", "ld-musl", "libc.musl"]) else {
-        return Verdict::unknown("no C library is mapped: the program was linked with its allocator");
+        return Verdict::unknown(
+            "no C library is mapped: the program was linked with its allocator",
+        );
     };
     let environment = process.environment.value();
     let arenas = environment.and_then(|e| e.get("MALLOC_ARENA_MAX")).filter(|max| *max == "1");

@@ -45,9 +45,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let stopped_now = limited.iter().filter_map(|group| now(&group)).fold(0, u64::saturating_add);
     let stopped: Vec<&&CpuLimit> = limited.iter().filter(|group| group.throttled > 0).collect();
     let verdict = match stopped.first() {
-        _ if stopped_now > 0 => {
-            Verdict::fail(format!("its control group ran out of CPU time {stopped_now} times while watched"))
-        }
+        _ if stopped_now > 0 => Verdict::fail(format!(
+            "its control group ran out of CPU time {stopped_now} times while watched"
+        )),
         Some(group) => Verdict::fail(format!(
             "its control group ran out of CPU time {} times since it was made",
             group.throttled

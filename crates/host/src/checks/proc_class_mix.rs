@@ -35,7 +35,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     // Only a real-time thread that has no other CPU either is sure to be in the way.
     let pinned = |t: &&&Thread| t.task.affinity.len() == 1;
-    let held = realtime.iter().filter(pinned).fold(CpuSet::new(), |all, t| all.or(&t.task.affinity));
+    let held =
+        realtime.iter().filter(pinned).fold(CpuSet::new(), |all, t| all.or(&t.task.affinity));
     let starves = |t: &&&Thread| !t.task.affinity.is_empty() && t.task.affinity.is_subset(&held);
     let starving: Vec<&Thread> = ordinary.iter().filter(starves).copied().collect();
     let Some(first) = starving.first() else {

@@ -48,9 +48,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         let inside = wants.iter().filter(|(t, _)| t.task.affinity.is_subset(cpus));
         inside.map(|(_, demand)| demand).sum()
     };
-    let full = wants.iter().map(|(thread, _)| &thread.task.affinity).find(|cpus| {
-        crowd(cpus).len() > cpus.len() && load(cpus) >= 0.9 * cpus.len() as f64
-    });
+    let full = wants
+        .iter()
+        .map(|(thread, _)| &thread.task.affinity)
+        .find(|cpus| crowd(cpus).len() > cpus.len() && load(cpus) >= 0.9 * cpus.len() as f64);
     match full {
         Some(cpus) => {
             let crowd = crowd(cpus);

@@ -41,9 +41,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let cpu_of = |tid: u32| probe.second.tasks.iter().find(|t| t.tid == tid).map(|t| t.cpu);
     let is_busy = |task: &Task| busy.iter().any(|thread| thread.task.tid == task.tid);
     let visits = |task: &&Task| {
-        let shares = busy.iter().any(|thread| {
-            thread.task.tid != task.tid && cpu_of(thread.task.tid) == Some(task.cpu)
-        });
+        let shares = busy
+            .iter()
+            .any(|thread| thread.task.tid != task.tid && cpu_of(thread.task.tid) == Some(task.cpu));
         shares && probe.share(task.tid).is_some_and(|share| share > 0.0)
     };
     let visitors: Vec<&Task> = probe.second.tasks.iter().filter(visits).collect();

@@ -86,7 +86,9 @@ fn fair_server(subject: &Subject, realtime: &[&Thread]) -> Verdict {
             Ok(0) => {}
             Ok(_) => serving.insert(cpu),
             Err(error) => {
-                return Verdict::unknown(format!("the deadline server's runtime is unknown ({error})"));
+                return Verdict::unknown(format!(
+                    "the deadline server's runtime is unknown ({error})"
+                ));
             }
         }
     }

@@ -50,16 +50,17 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let huge = memory.hugetlb_kib.saturating_add(transparent);
     let verdict = match enough(huge) {
         true => pass(huge),
-        false => Verdict::warn(format!(
-            "{} of {} MiB are in huge pages",
-            huge >> 10,
-            working >> 10
-        )),
+        false => {
+            Verdict::warn(format!("{} of {} MiB are in huge pages", huge >> 10, working >> 10))
+        }
     };
     let pages = (working >> 11).max(1);
     let fix = match scope.is_declared() {
-        true => format!("echo {pages} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, and MAP_HUGETLB in the program (-XX:+UseLargePages in Java)"),
-        false => "madvise(MADV_HUGEPAGE) in the program (-XX:+UseTransparentHugePages in Java)".to_owned(),
+        true => format!(
+            "echo {pages} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, and MAP_HUGETLB in the program (-XX:+UseLargePages in Java)"
+        ),
+        false => "madvise(MADV_HUGEPAGE) in the program (-XX:+UseTransparentHugePages in Java)"
+            .to_owned(),
     };
     verdict
         .evidence(format!("/proc/{pid}/status"), pool)

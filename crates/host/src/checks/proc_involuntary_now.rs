@@ -53,5 +53,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             format!("{}: {grew} nonvoluntary switches in {}", thread.task.name, probe.took()),
         )
     });
-    verdict.fix("move what proc.cpu-busy names off that CPU, or isolate the CPU (isolcpus=, nohz_full=)")
+    verdict.fix(
+        "move what proc.cpu-busy names off that CPU, or isolate the CPU (isolcpus=, nohz_full=)",
+    )
 }

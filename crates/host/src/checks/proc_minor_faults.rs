@@ -49,7 +49,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let faulting: Vec<&Thread> =
         known.iter().filter(|(_, rate)| *rate > LIMIT).map(|(thread, _)| *thread).collect();
     let verdict = match faulting.is_empty() {
-        true => Verdict::pass(format!("{} threads that matter touch hardly any new memory", known.len())),
+        true => Verdict::pass(format!(
+            "{} threads that matter touch hardly any new memory",
+            known.len()
+        )),
         false => Verdict::warn(format!("page faults go on in {}", names(&faulting))),
     };
     let verdict = known.iter().fold(verdict, |verdict, (thread, rate)| {

@@ -51,7 +51,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         _ => format!("{of_cpu} of {} POSIX timers count CPU time", timers.len()),
     };
     let (verdict, ticks) = match ticking(facts, &on) {
-        None => (Verdict::warn(format!("{what}: while armed, the tick stays on (CPUs {on})")), None),
+        None => {
+            (Verdict::warn(format!("{what}: while armed, the tick stays on (CPUs {on})")), None)
+        }
         Some(ticks) if ticks.is_empty() => {
             (Verdict::pass(format!("{what}, and yet no tick arrives on CPUs {on}")), None)
         }
@@ -75,7 +77,8 @@ fn ticking(facts: &Facts, cpus: &CpuSet) -> Option<Vec<(usize, f64)>> {
     let probe = facts.probe()?;
     let seconds = probe.took().0 as f64 / 1e9;
     let busy = cpus.iter().filter(|cpu| probe.busy(*cpu).is_some_and(|busy| busy >= 0.5));
-    let rates: Vec<(usize, f64)> =
-        busy.filter_map(|cpu| Some((cpu, probe.interrupts("LOC", cpu)? as f64 / seconds))).collect();
+    let rates: Vec<(usize, f64)> = busy
+        .filter_map(|cpu| Some((cpu, probe.interrupts("LOC", cpu)? as f64 / seconds)))
+        .collect();
     (!rates.is_empty()).then(|| rates.into_iter().filter(|(_, rate)| *rate > 50.0).collect())
 }

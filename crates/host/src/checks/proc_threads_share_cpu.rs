@@ -35,9 +35,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     let moved = |thread: &&&Thread| match facts.probe() {
         Some(probe) => {
-            let switches = |c: &quietcore_sys::host::ThreadCounters| {
-                c.voluntary.saturating_add(c.involuntary)
-            };
+            let switches =
+                |c: &quietcore_sys::host::ThreadCounters| c.voluntary.saturating_add(c.involuntary);
             let tid = thread.task.tid;
             probe.grew(tid, switches).is_some_and(|grew| grew > 0)
                 || probe.share(tid).is_some_and(|share| share > 0.0)

@@ -36,8 +36,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if isolated.is_empty() {
         return Verdict::not_applicable("no CPU is outside of load balancing");
     }
-    let spread =
-        |t: &&Thread| t.task.affinity.len() > 1 && t.task.affinity.is_subset(isolated);
+    let spread = |t: &&Thread| t.task.affinity.len() > 1 && t.task.affinity.is_subset(isolated);
     let spread: Vec<&Thread> = subject.threads.iter().filter(spread).collect();
     let Some(first) = spread.first() else {
         return Verdict::pass("no thread relies on balancing among isolated CPUs");
@@ -46,8 +45,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     for thread in &spread {
         on.entry(thread.task.cpu).or_default().push(thread);
     }
-    let piled: Vec<&Thread> = on.values().filter(|them| them.len() > 1).flatten().copied().collect();
-    let fix = format!("taskset -pc {} {}   # one CPU for each thread", first.task.cpu, first.task.tid);
+    let piled: Vec<&Thread> =
+        on.values().filter(|them| them.len() > 1).flatten().copied().collect();
+    let fix =
+        format!("taskset -pc {} {}   # one CPU for each thread", first.task.cpu, first.task.tid);
     if piled.is_empty() {
         let verdict = Verdict::warn(format!(
             "{} threads may run on several isolated CPUs and stay where they are: {}",

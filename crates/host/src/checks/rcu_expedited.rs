@@ -41,8 +41,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         0 => Verdict::fail_if(scope.is_declared(), "every RCU grace period interrupts other CPUs"),
         _ => Verdict::pass("grace periods are not hastened: rcu_normal overrides rcu_expedited"),
     };
-    verdict
-        .evidence(EXPEDITED, expedited)
-        .evidence(NORMAL, normal)
-        .fix(format!("echo 0 > {EXPEDITED}   # and rcupdate.rcu_normal_after_boot=1 on the boot line"))
+    verdict.evidence(EXPEDITED, expedited).evidence(NORMAL, normal).fix(format!(
+        "echo 0 > {EXPEDITED}   # and rcupdate.rcu_normal_after_boot=1 on the boot line"
+    ))
 }

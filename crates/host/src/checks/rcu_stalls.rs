@@ -26,19 +26,26 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let fix = "read the stacks in the kernel log (dmesg | grep -A30 'rcu:.*stall'), and keep real-time threads that spin off CPUs with kernel threads";
     let what = "a CPU held up RCU for seconds";
     let log = &facts.kernel().log;
-    let stall = |text: &str| text.contains("rcu") && text.contains("stall") && text.contains("detected");
+    let stall =
+        |text: &str| text.contains("rcu") && text.contains("stall") && text.contains("detected");
     let logged = log.value().and_then(|log| log.lines.iter().find(|line| stall(&line.text)));
     let count = facts.host().number(COUNT).ok();
     if let Some(line) = logged {
-        return Verdict::fail_if(scope.is_declared(), what).evidence("kernel log", &line.text).fix(fix);
+        return Verdict::fail_if(scope.is_declared(), what)
+            .evidence("kernel log", &line.text)
+            .fix(fix);
     }
     match (count, log.value()) {
         (Some(0), _) => Verdict::pass("RCU was never held up").evidence(COUNT, 0),
         (Some(count), _) => {
             Verdict::fail_if(scope.is_declared(), what).evidence(COUNT, count).fix(fix)
         }
-        (None, Some(log)) if log.wrapped => Verdict::unknown("the kernel log no longer reaches back to boot"),
-        (None, Some(_)) => Verdict::pass("RCU was never held up").evidence("kernel log", "no stall"),
+        (None, Some(log)) if log.wrapped => {
+            Verdict::unknown("the kernel log no longer reaches back to boot")
+        }
+        (None, Some(_)) => {
+            Verdict::pass("RCU was never held up").evidence("kernel log", "no stall")
+        }
         (None, None) => Verdict::unknown(log.why()),
     }
 }

@@ -38,8 +38,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             .evidence(SOURCE, 0);
     }
     let mut shared: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-    let ordinary =
-        |task: &&Task| !task.kernel && !task.is_realtime() && task.affinity.len() == 1;
+    let ordinary = |task: &&Task| !task.kernel && !task.is_realtime() && task.affinity.len() == 1;
     for task in facts.tasks().iter().filter(ordinary) {
         let cpu = task.affinity.lowest().filter(|cpu| scope.cpus.contains(*cpu));
         if let Some(cpu) = cpu {
@@ -49,7 +48,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     shared.retain(|_, tasks| tasks.len() > 1);
     let verdict = match shared.keys().next() {
         None => Verdict::pass("no two ordinary threads are bound to one latency CPU"),
-        Some(_) => Verdict::warn("ordinary threads that share a latency CPU are weighed by session"),
+        Some(_) => {
+            Verdict::warn("ordinary threads that share a latency CPU are weighed by session")
+        }
     };
     let verdict = shared.iter().fold(verdict, |verdict, (cpu, tasks)| {
         verdict.evidence(format!("bound to CPU {cpu}"), tasks.join(", "))

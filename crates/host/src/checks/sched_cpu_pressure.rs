@@ -43,7 +43,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             "run less, or leave more than CPUs {} for everything else",
             scope.housekeeping(facts)
         ),
-        false => "run less on this host, or give the latency-critical process CPUs of its own".to_owned(),
+        false => {
+            "run less on this host, or give the latency-critical process CPUs of its own".to_owned()
+        }
     };
     verdict.evidence(SOURCE, line).fix(fix)
 }

@@ -43,7 +43,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
                 longest = longest.max(ns);
             }
             Err(error) if error.trouble == Trouble::Missing => {
-                return Verdict::unknown(format!("{FOLDER} is not there: is debugfs mounted, or locked down?"));
+                return Verdict::unknown(format!(
+                    "{FOLDER} is not there: is debugfs mounted, or locked down?"
+                ));
             }
             Err(error) => return Verdict::unknown(error.to_string()),
         }
@@ -64,10 +66,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         )),
         true => Verdict::warn(format!("the fair server is on for CPUs {serving}")),
     };
-    verdict
-        .evidence(FOLDER, format!("runtime {longest} ns on CPUs {serving}"))
-        .fix(format!(
-            "for cpu in {}; do echo 0 > {FOLDER}/cpu$cpu/runtime; done",
-            serving.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" ")
-        ))
+    verdict.evidence(FOLDER, format!("runtime {longest} ns on CPUs {serving}")).fix(format!(
+        "for cpu in {}; do echo 0 > {FOLDER}/cpu$cpu/runtime; done",
+        serving.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" ")
+    ))
 }

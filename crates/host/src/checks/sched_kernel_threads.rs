@@ -35,7 +35,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let seen = tasks.iter().any(|task| task.kernel);
     if allowed.is_empty() {
         return match seen {
-            true => Verdict::pass(format!("no movable kernel thread may run on CPUs {}", scope.cpus)),
+            true => {
+                Verdict::pass(format!("no movable kernel thread may run on CPUs {}", scope.cpus))
+            }
             false => Verdict::not_applicable("no kernel thread is visible here (a container?)"),
         };
     }

@@ -72,9 +72,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             "a real-time thread that spins loses {loss}: {}",
             running.join(", ")
         )),
-        (None, true) => {
-            Verdict::warn(format!("a real-time thread that spins would lose {loss}"))
-        }
+        (None, true) => Verdict::warn(format!("a real-time thread that spins would lose {loss}")),
     };
     let verdict = match names.is_empty() {
         true => verdict,

@@ -31,7 +31,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let tasks = &facts.tasks().all;
     let Some(all) = tasks.value() else { return Verdict::unread(tasks) };
     let kauditd = all.iter().find(|task| task.kernel && task.name == "kauditd");
-    let token = facts.boot().value("audit").map_or("no audit=".to_owned(), |v| format!("audit={v}"));
+    let token =
+        facts.boot().value("audit").map_or("no audit=".to_owned(), |v| format!("audit={v}"));
     let verdict = match kauditd {
         None => Verdict::pass("auditing was off at boot").evidence("tasks", "no kauditd"),
         Some(task) => Verdict::warn("auditing may be switched on at any time")

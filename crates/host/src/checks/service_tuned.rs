@@ -34,10 +34,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         true => None,
         false => facts.host().line(PROFILE).ok(),
     };
-    let isolates = |name: &str| name.starts_with("cpu-partitioning") || name.starts_with("realtime");
+    let isolates =
+        |name: &str| name.starts_with("cpu-partitioning") || name.starts_with("realtime");
     match profile {
         Some(name) if name.split_whitespace().any(isolates) => {
-            let verdict = Verdict::pass(format!("tuned runs the profile {name}, made for isolation"));
+            let verdict =
+                Verdict::pass(format!("tuned runs the profile {name}, made for isolation"));
             daemons::evidence(verdict, &daemons.running).evidence(PROFILE, name)
         }
         Some(name) => daemons

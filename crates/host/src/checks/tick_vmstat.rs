@@ -42,7 +42,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     } else if seconds >= SELDOM {
         Verdict::pass(format!("memory statistics are collected every {seconds} s"))
     } else {
-        Verdict::warn(format!("memory statistics are collected on CPUs {} every {seconds} s", scope.cpus))
+        Verdict::warn(format!(
+            "memory statistics are collected on CPUs {} every {seconds} s",
+            scope.cpus
+        ))
     };
     verdict
         .evidence(SOURCE, seconds)

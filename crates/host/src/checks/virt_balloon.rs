@@ -53,5 +53,7 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
             };
             verdict.evidence(format!("{DRIVER}/{device}"), what)
         })
-        .fix(format!("echo {device} > {DRIVER}/unbind   # or no balloon device on the hypervisor's side"))
+        .fix(format!(
+            "echo {device} > {DRIVER}/unbind   # or no balloon device on the hypervisor's side"
+        ))
 }

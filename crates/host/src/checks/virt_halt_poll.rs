@@ -33,7 +33,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         return Verdict::not_applicable("this is no guest");
     }
     if facts.boot().value("idle") == Some("poll") {
-        return Verdict::pass("idle CPUs poll and never halt").evidence("/proc/cmdline", "idle=poll");
+        return Verdict::pass("idle CPUs poll and never halt")
+            .evidence("/proc/cmdline", "idle=poll");
     }
     let host = facts.host();
     let file = format!("{FOLDER}/current_driver");
@@ -55,6 +56,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
                 .evidence(POLL, ns),
             Err(error) => Verdict::unanswered(&error),
         },
-        _ => Verdict::pass(format!("idle CPUs stay in the guest ({driver})")).evidence(file, driver),
+        _ => {
+            Verdict::pass(format!("idle CPUs stay in the guest ({driver})")).evidence(file, driver)
+        }
     }
 }

@@ -24,7 +24,9 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/cpuinfo, CPUID 0x40000000";
     match facts.cpus().hypervisor.as_deref() {
-        None => Verdict::unknown("/proc/cpuinfo shows no flags: whether this is a guest is not known"),
+        None => {
+            Verdict::unknown("/proc/cpuinfo shows no flags: whether this is a guest is not known")
+        }
         Some("none") => Verdict::pass("this is no guest").evidence(SOURCE, "no hypervisor flag"),
         Some(name) if !scope.is_declared() => {
             Verdict::warn(format!("this is a guest of {name}")).evidence(SOURCE, name)

@@ -37,14 +37,18 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     for cpu in cpus.iter() {
         match probe.steal(cpu) {
             Some(share) => shares.push((cpu, share)),
-            None => return Verdict::unknown(format!("the times of CPU {cpu} could not be read twice")),
+            None => {
+                return Verdict::unknown(format!("the times of CPU {cpu} could not be read twice"));
+            }
         }
     }
     let worst = shares.iter().fold(0.0f64, |worst, (_, share)| worst.max(*share));
     let took = probe.took();
     let percent = worst * 100.0;
     let verdict = match worst {
-        w if w >= HARM => Verdict::fail(format!("the hypervisor took {percent:.1} % of a CPU in {took}")),
+        w if w >= HARM => {
+            Verdict::fail(format!("the hypervisor took {percent:.1} % of a CPU in {took}"))
+        }
         w if w > 0.0 => Verdict::fail_if(
             scope.is_declared(),
             format!("the hypervisor took {percent:.2} % of a CPU in {took}"),
