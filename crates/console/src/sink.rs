@@ -49,8 +49,12 @@ pub struct Sink {
     options: Options,
 }
 
+/// A place that was found writable.
 #[derive(Debug)]
-enum Place {
+pub struct Place(Kind);
+
+#[derive(Debug)]
+enum Kind {
     Stdout,
     /// A regular file: replaced by a rename. `real` is where symbolic links lead.
     File {
@@ -65,32 +69,42 @@ enum Place {
 }
 
 impl Sink {
-    /// Tries the place by creating (and removing) a file beside the one asked for, so that a typo
-    /// in a path costs nothing instead of a measurement. `None` is stdout.
+    /// As [`Place::open`].
     pub fn open(path: Option<&Path>, format: Format, options: Options) -> Result<Self, SinkError> {
-        let place = match path {
-            None => Place::Stdout,
-            Some(path) => Place::of(path)
-                .map_err(|source| SinkError::Create { path: path.to_owned(), source })?,
-        };
-        Ok(Self { place, format, options })
+        Ok(Self { place: Place::open(path)?, format, options })
     }
 
     /// Renders the run and writes it.
     pub fn write(self, run: &Run) -> Result<(), SinkError> {
-        let text = render(run, self.format, &self.options)?;
-        match self.place {
-            Place::Stdout => print(&text),
-            Place::File { asked, real } => replace(&real, text.as_bytes())
-                .map_err(|source| SinkError::Write { path: asked, source }),
-            Place::Special { asked, mut open } => open
-                .write_all(text.as_bytes())
-                .map_err(|source| SinkError::Write { path: asked, source }),
-        }
+        self.place.write(render(run, self.format, &self.options)?.as_bytes())
     }
 }
 
 impl Place {
+    /// Tries the place by creating (and removing) a file beside the one asked for, so that a typo
+    /// in a path costs nothing instead of a measurement. `None` is stdout.
+    pub fn open(path: Option<&Path>) -> Result<Self, SinkError> {
+        let Some(path) = path else { return Ok(Self(Kind::Stdout)) };
+        let kind =
+            Kind::of(path).map_err(|source| SinkError::Create { path: path.to_owned(), source })?;
+        Ok(Self(kind))
+    }
+
+    /// Writes it all; a file appears whole or not at all.
+    pub fn write(self, bytes: &[u8]) -> Result<(), SinkError> {
+        match self.0 {
+            Kind::Stdout => to_stdout(bytes),
+            Kind::File { asked, real } => {
+                replace(&real, bytes).map_err(|source| SinkError::Write { path: asked, source })
+            }
+            Kind::Special { asked, mut open } => {
+                open.write_all(bytes).map_err(|source| SinkError::Write { path: asked, source })
+            }
+        }
+    }
+}
+
+impl Kind {
     fn of(path: &Path) -> io::Result<Self> {
         let asked = path.to_owned();
         match fs::metadata(path) {
@@ -150,8 +164,12 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes text to stdout and flushes; a reader that is gone is [`SinkError::ReaderGone`].
 pub fn print(text: &str) -> Result<(), SinkError> {
+    to_stdout(text.as_bytes())
+}
+
+fn to_stdout(bytes: &[u8]) -> Result<(), SinkError> {
     let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(stdout_error)
+    stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(stdout_error)
 }
 
 fn stdout_error(error: io::Error) -> SinkError {
