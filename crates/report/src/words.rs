@@ -109,7 +109,8 @@ pub(crate) fn column(name: &str) -> (String, &'static str) {
     let units =
         ["ns", "us", "ms", "s", "bytes", "pct", "ppm", "khz", "mhz", "ghz", "hz", "w", "uw"];
     if let Some(stem) = name.strip_suffix("_per_s") {
-        return (stem.replace('_', " "), "per_s");
+        // `gaps` alone would be the name of a count.
+        return (format!("{}/s", stem.replace('_', " ")), "per_s");
     }
     let found = name.rsplit_once('_').and_then(|(stem, suffix)| {
         let unit = units.into_iter().find(|&unit| unit == suffix)?;
@@ -140,7 +141,7 @@ fn in_unit(v: f64, unit: &str) -> String {
     match unit {
         "us" => format!("{} µs", number(v)),
         "ms" | "s" => format!("{} {unit}", number(v)),
-        "per_s" => format!("{}/s", number(v)),
+        "per_s" => number(v),
         "ppm" => format!("{} ppm", number(v)),
         "khz" => format!("{} kHz", number(v)),
         "mhz" => format!("{} MHz", number(v)),
@@ -380,8 +381,8 @@ mod tests {
     #[test]
     fn columns_speak_their_unit_in_the_cells() {
         assert_eq!(column("exit_latency_us"), ("exit latency".to_owned(), "us"));
-        assert_eq!(column("gaps_per_s"), ("gaps".to_owned(), "per_s"));
-        assert_eq!(cell(&Cell::Number(20394.2), "per_s"), "20,394/s");
+        assert_eq!(column("gaps_per_s"), ("gaps/s".to_owned(), "per_s"));
+        assert_eq!(cell(&Cell::Number(20394.2), "per_s"), "20,394");
         assert_eq!(column("cpu"), ("cpu".to_owned(), ""));
         assert_eq!(column("irq_counts"), ("irq counts".to_owned(), ""));
         assert_eq!(cell(&Cell::Int(2), "us"), "2 µs");

@@ -120,6 +120,8 @@ impl Grid {
     const GAP: usize = 2;
     /// A word of more characters may be broken, lest one path take all the room.
     const WORD: usize = 24;
+    /// A column of so few characters is not wrapped where there is room.
+    const SHORT: usize = 14;
     const NO_BREAK: char = '\u{a0}';
 
     fn new(header: Vec<String>, rows: Vec<Vec<String>>, right: &[usize]) -> Self {
@@ -162,10 +164,13 @@ impl Grid {
         let gaps = Self::GAP * widths.len().saturating_sub(1);
         let room = width.checked_sub(gaps + widths.iter().sum::<usize>())?;
         for _ in 0..room {
-            // To the column that is furthest from what it wants, in proportion.
-            let neediest = (0..widths.len())
-                .filter(|&i| widths[i] < wanted[i])
-                .max_by(|&a, &b| (wanted[a] * widths[b]).cmp(&(wanted[b] * widths[a])));
+            // To what is short, as a range with its unit; then to the column that is furthest from
+            // what it wants, in proportion.
+            let is_short = |i: usize| wanted[i] <= Self::SHORT;
+            let neediest = (0..widths.len()).filter(|&i| widths[i] < wanted[i]).max_by(|&a, &b| {
+                let proportions = (wanted[a] * widths[b]).cmp(&(wanted[b] * widths[a]));
+                is_short(a).cmp(&is_short(b)).then(proportions)
+            });
             let Some(neediest) = neediest else { break };
             widths[neediest] += 1;
         }
