@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use quietcore_console::{Exit, NotPossible, cpus};
+use quietcore_console::{Exit, NotPossible, check_online, cpus};
 use quietcore_facts::Facts;
 use quietcore_host::{Audit, Scope, Waivers, audit};
 use quietcore_measure::{CpuSet, Status};
@@ -69,7 +69,9 @@ pub struct Exec {
 impl Exec {
     /// Replaces this process; returns only if that fails.
     pub fn run(self) -> anyhow::Result<Exit> {
-        self.warn(&self.warnings());
+        let facts = Facts::of(Host::live());
+        check_online(&self.cpus, &facts.cpus().online).map_err(|why| anyhow!(why))?;
+        self.warn(&self.warnings(&facts));
         if let Some(nodes) = &self.numa {
             memory::bind_to_nodes(nodes)?;
         }
@@ -88,11 +90,10 @@ impl Exec {
     }
 
     /// What stands against running such a program on these CPUs.
-    fn warnings(&self) -> Vec<String> {
+    fn warnings(&self, facts: &Facts) -> Vec<String> {
         if self.quiet {
             return Vec::new();
         }
-        let facts = Facts::of(Host::live());
         let mut warnings = Vec::new();
         if self.fifo.is_some() && facts.cpus().online.is_subset(&self.cpus) {
             warnings.push(format!(
@@ -101,7 +102,7 @@ impl Exec {
                 self.cpus
             ));
         }
-        warnings.extend(audited(&facts, &self.cpus));
+        warnings.extend(audited(facts, &self.cpus));
         warnings
     }
 

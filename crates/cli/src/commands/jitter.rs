@@ -1,14 +1,14 @@
 //! `quietcore jitter`: what takes a CPU away from a thread that only wants to run.
 
-use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
 use quietcore_console::{
-    Exit, NotPossible, Output, Progress, Stopwatch, cpus, duration, interrupted,
+    Exit, NotPossible, Output, Place, Progress, Stopwatch, check_online, cpus, duration,
+    interrupted,
 };
 use quietcore_facts::Facts;
 use quietcore_measure::{CpuSet, Nanos, Section, Validity};
@@ -64,6 +64,8 @@ pub struct Jitter {
     fifo: Option<u8>,
 
     /// Also write the gaps to FILE, one line `cpu start_ns len_ns` each (CLOCK_MONOTONIC)
+    ///
+    /// Of very many gaps the longest and a random sample of the others; the result says so.
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
 
@@ -83,21 +85,39 @@ enum Loop {
 impl Jitter {
     pub fn run(self) -> anyhow::Result<Exit> {
         let watch = Stopwatch::start();
+        self.check()?;
         let sink = self.output.open()?;
-        let mut raw = self.raw.as_deref().map(create).transpose()?;
+        let raw_place = self.raw.as_deref().map(|path| Place::open(Some(path))).transpose()?;
         let facts = Facts::of(Host::live());
         let cpus = self.cpus(&facts)?;
-        let (validity, sections) = self
-            .measure(cpus, facts.host(), interrupted(), raw.as_mut().map(|(file, _)| file))
-            .map_err(not_possible)?;
-        if let Some((mut file, path)) = raw {
-            file.flush().with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        let mut raw = Vec::new();
+        let (validity, sections) =
+            self.measure(cpus, facts.host(), interrupted(), &mut raw).map_err(not_possible)?;
         let mut run = watch.stop(facts.summary());
         run.validity = validity;
         run.sections = sections;
-        sink.write(&run)?;
+        // Both are tried: one full disk must not cost the other result.
+        let shown = sink.write(&run);
+        if let Some(place) = raw_place {
+            place.write(&raw)?;
+        }
+        shown?;
         Ok(Exit::Clean)
+    }
+
+    /// Refuses what would measure nothing and yet look like a result.
+    fn check(&self) -> anyhow::Result<()> {
+        let duration = self.duration;
+        if let Some(period) = self.wake.filter(|&period| period > duration) {
+            bail!("--wake {period}: not one wake-up would be due in --duration {duration}");
+        }
+        if self.wake.is_none() && self.threshold > duration {
+            bail!("--threshold {}: no gap in --duration {duration} is that long", self.threshold);
+        }
+        if self.spin == Loop::Article && self.raw.is_some() {
+            bail!("--raw: the article's loop knows no start of a gap; use --loop own");
+        }
+        Ok(())
     }
 
     fn measure(
@@ -105,7 +125,7 @@ impl Jitter {
         cpus: CpuSet,
         host: &Host,
         stop: &AtomicBool,
-        raw: Option<&mut BufWriter<File>>,
+        raw: &mut Vec<u8>,
     ) -> anyhow::Result<(Validity, Vec<Section>)> {
         let bar = Progress::time(&self.output, "measuring", self.duration);
         let progress = |elapsed: Nanos| bar.set(elapsed.0.min(self.duration.0));
@@ -127,8 +147,8 @@ impl Jitter {
             ..JitterSettings::new(cpus, duration)
         };
         let jitter = Measured::run(&settings, host, stop, progress)?;
-        if let Some(file) = raw {
-            jitter.write_raw(file).context("cannot write the raw gaps")?;
+        if self.raw.is_some() {
+            jitter.write_raw(raw)?;
         }
         let sections = jitter.sections();
         Ok((jitter.validity, sections))
@@ -142,21 +162,13 @@ impl Jitter {
                 || format!("no CPU is isolated here: name some by --cpus ({online} are online)"),
             )?,
         };
-        let missing = cpus.minus(online);
-        if !missing.is_empty() {
-            bail!("--cpus {cpus}: CPU {missing} is not online (online: {online})");
-        }
+        check_online(&cpus, online).map_err(|why| anyhow!(why))?;
         Ok(cpus)
     }
 }
 
 fn isolated(host: &Host) -> Option<CpuSet> {
     CpuSet::parse_list(&host.line("/sys/devices/system/cpu/isolated").ok()?).ok()
-}
-
-fn create(path: &Path) -> anyhow::Result<(BufWriter<File>, &Path)> {
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok((BufWriter::new(file), path))
 }
 
 /// A privilege that is missing is not an error of the command line.

@@ -4,8 +4,11 @@ mod taxonomy;
 
 use std::path::PathBuf;
 
+use anyhow::{anyhow, bail};
 use clap::Args;
-use quietcore_console::{Exit, Output, Progress, Stopwatch, cpus, duration, interrupted};
+use quietcore_console::{
+    Exit, Output, Progress, Stopwatch, check_online, cpus, duration, interrupted,
+};
 use quietcore_facts::Facts;
 use quietcore_host::{Audit, Scope, Waivers, audit};
 use quietcore_measure::{CpuSet, Findings, Nanos, Section, Status, Validity, Verdict};
@@ -13,19 +16,19 @@ use quietcore_report::Format;
 use quietcore_spike::{Jitter, JitterSettings, SpikeError, Wake, WakeSettings};
 use quietcore_sys::Host;
 
-use super::audit::{check_online, today, watch_counters};
+use super::audit::{today, watch_counters};
 
 /// Time between two timed wake-ups.
 const PERIOD: Nanos = Nanos::from_ms(1);
 
 /// Look at this host in one go: audit, idle states, jitter; one HTML report
 ///
-/// Audits the host, watches its counters for two seconds, then measures two CPUs: every gap of a
-/// spinning thread, and how late timed wake-ups come. Changes nothing. Writes an HTML page and the
+/// Audits the host, watches its counters for two seconds, then measures up to two CPUs: every gap
+/// of a spinning thread, and how late timed wake-ups come. Changes nothing. Writes an HTML page and the
 /// JSON it was made from; prints a summary. Root sees more.
 #[derive(Args, Debug)]
 pub struct Tour {
-    /// The CPUs to measure [default: two of those meant for latency, else the last two]
+    /// The CPUs to measure [default: two of those meant for latency, else the last two; one is always left to others]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     cpus: Option<CpuSet>,
 
@@ -44,28 +47,37 @@ pub struct Tour {
     /// Say nothing but the summary
     #[arg(short, long)]
     quiet: bool,
+
+    /// Show more in the summary: checks that passed, every row of long tables
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 impl Tour {
     pub fn run(self) -> anyhow::Result<Exit> {
         let watch = Stopwatch::start();
+        if self.html == self.json {
+            bail!("--html and --json both name {}: give each its own file", self.html.display());
+        }
         let to = |format, file: Option<&PathBuf>| Output {
             format: Some(format),
             output: file.cloned(),
             quiet: self.quiet,
-            verbose: false,
+            verbose: self.verbose,
         };
         let text = to(Format::Text, None);
         let (page, data) = (to(Format::Html, Some(&self.html)), to(Format::Json, Some(&self.json)));
         let (page_sink, data_sink) = (page.open()?, data.open()?);
 
         let mut facts = Facts::of(Host::live());
-        check_online(self.cpus.as_ref(), &facts)?;
+        if let Some(cpus) = &self.cpus {
+            check_online(cpus, &facts.cpus().online).map_err(|why| anyhow!(why))?;
+        }
         let scope = Scope::of(&facts, None, None);
         let cpus = self.cpus.clone().unwrap_or_else(|| choose(&facts.cpus().online, &scope.cpus));
 
         text.say("audit: reading the host and watching its counters");
-        watch_counters(&mut facts, Nanos::from_secs(2), &text);
+        let cut_short = watch_counters(&mut facts, Nanos::from_secs(2), &text);
         let findings = audit(&facts, &Audit { scope, waivers: Waivers::default(), today: today() });
 
         text.say(format_args!("jitter: a spinning thread on each of CPUs {cpus}"));
@@ -74,6 +86,9 @@ impl Tour {
         let wake = self.wake(&facts, &cpus, &text);
 
         let mut run = watch.stop(facts.summary());
+        if cut_short {
+            run.validity.note(Verdict::Incomplete, "audit: watching the counters was interrupted");
+        }
         run.sections = sections(findings, &mut run.validity, jitter, wake);
         let failed = run.sections.iter().any(|section| match section {
             Section::Findings(findings) => findings.count(Status::Fail) > 0,
@@ -108,11 +123,13 @@ impl Tour {
     }
 }
 
-/// Two of the CPUs meant for latency, else the last two: CPU 0 has the most to do besides.
+/// Two of the CPUs meant for latency, else the last two: CPU 0 has the most to do besides. One is
+/// left to the rest of the host, this program's other threads included, if there is more than one.
 fn choose(online: &CpuSet, latency: &CpuSet) -> CpuSet {
     let from = if latency.is_empty() { online } else { latency };
     let all: Vec<usize> = from.iter().collect();
-    all.iter().rev().take(2).copied().collect()
+    let count = online.len().saturating_sub(1).clamp(1, 2);
+    all.iter().rev().take(count).copied().collect()
 }
 
 /// What each part has to show; a part that could not be measured is noted, not left out silently.
@@ -159,6 +176,13 @@ mod tests {
         let of = |list: &str| CpuSet::parse_list(list).unwrap();
         assert_eq!(choose(&of("0-7"), &of("")), of("6-7"));
         assert_eq!(choose(&of("0-7"), &of("2-5")), of("4-5"));
+    }
+
+    #[test]
+    fn one_cpu_is_left_to_others_where_there_are_more() {
+        let of = |list: &str| CpuSet::parse_list(list).unwrap();
         assert_eq!(choose(&of("0"), &of("")), of("0"));
+        assert_eq!(choose(&of("0-1"), &of("")), of("1"));
+        assert_eq!(choose(&of("0-2"), &of("")), of("1-2"));
     }
 }
