@@ -75,13 +75,12 @@ fn pack() -> Result<PathBuf> {
 fn verify(tarball: &Path) -> Result<()> {
     let root = target_folder().join("dist/debian-11");
     if !root.join("bin/sh").exists() {
-        let mirror = mirror().context("no Debian mirror among this host's apt sources")?;
         let partial = root.with_extension("partial");
         let _ = fs::remove_dir_all(&partial);
         run(Command::new("debootstrap")
             .args(["--variant=minbase", "--no-check-gpg", "bullseye"])
             .arg(&partial)
-            .arg(mirror))?;
+            .args(mirror()))?;
         fs::rename(&partial, &root).with_context(|| root.display().to_string())?;
     }
     run(Command::new("tar")
@@ -107,15 +106,23 @@ fn verify(tarball: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The address this host installs from, so that none stands in a file.
+/// The Debian archive that this host installs from, so that no address stands in a file. A host
+/// without one (Ubuntu) leaves it to debootstrap, which knows its own.
 fn mirror() -> Option<String> {
     let folder = Path::new("/etc/apt");
     let parts = fs::read_dir(folder.join("sources.list.d")).into_iter().flatten().flatten();
     let files = parts.map(|entry| entry.path()).chain([folder.join("sources.list")]);
     let texts: Vec<String> = files.filter_map(|file| fs::read_to_string(file).ok()).collect();
-    let words = texts.iter().flat_map(|text| text.lines()).filter(|line| !line.starts_with('#'));
-    let mut urls = words.flat_map(str::split_whitespace).filter(|word| word.starts_with("http"));
-    urls.find(|url| !url.contains("security")).map(str::to_owned)
+    debian_archive(&texts.join("\n"))
+}
+
+/// The first address of apt's sources that is a Debian archive by its path.
+fn debian_archive(sources: &str) -> Option<String> {
+    let lines = sources.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let mut words = lines.flat_map(str::split_whitespace);
+    let is_archive =
+        |word: &&str| word.starts_with("http") && word.trim_end_matches('/').ends_with("/debian");
+    words.find(is_archive).map(str::to_owned)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
@@ -142,5 +149,18 @@ fn run(command: &mut Command) -> Result<()> {
     match status.success() {
         true => Ok(()),
         false => bail!("{command:?}: {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_archive_is_found_among_other_sources() {
+        let sources = "Types: deb\n# URIs: http://old.example/debian\nURIs: https://deb.example/node\n\
+                       deb http://sec.example/debian-security x\nURIs: http://deb.example/debian/\n";
+        assert_eq!(debian_archive(sources).as_deref(), Some("http://deb.example/debian/"));
+        assert_eq!(debian_archive("deb http://archive.example/ubuntu noble main\n"), None);
     }
 }
