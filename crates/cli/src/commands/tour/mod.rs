@@ -1,5 +1,6 @@
 //! `quietcore tour`: the main job in one go.
 
+mod parts;
 mod taxonomy;
 
 use std::path::PathBuf;
@@ -10,25 +11,27 @@ use quietcore_console::{
     Exit, Output, Progress, Stopwatch, check_online, cpus, duration, interrupted,
 };
 use quietcore_facts::Facts;
-use quietcore_host::{Audit, Scope, Waivers, audit};
-use quietcore_measure::{CpuSet, Findings, Nanos, Section, Status, Validity, Verdict};
+use quietcore_facts::power::PowerReading;
+use quietcore_host::{Audit, Scope, Waivers, audit, power};
+use quietcore_measure::{CpuSet, Nanos, Section, Status};
 use quietcore_report::Format;
 use quietcore_spike::{Jitter, JitterSettings, SpikeError, Wake, WakeSettings};
 use quietcore_sys::Host;
 
 use super::audit::{today, watch_counters};
+use parts::Parts;
 
 /// Time between two timed wake-ups.
 const PERIOD: Nanos = Nanos::from_ms(1);
 
 /// Look at this host in one go: audit, idle states, jitter; one HTML report
 ///
-/// Audits the host, watches its counters for two seconds, then measures up to two CPUs: every gap
-/// of a spinning thread, and how late timed wake-ups come. Changes nothing. Writes an HTML page and the
+/// Audits the host, watches its counters for two seconds, then measures two CPUs: every gap of a
+/// spinning thread, and how late timed wake-ups come. Changes nothing. Writes an HTML page and the
 /// JSON it was made from; prints a summary. Root sees more.
 #[derive(Args, Debug)]
 pub struct Tour {
-    /// The CPUs to measure [default: two of those meant for latency, else the last two; one is always left to others]
+    /// The CPUs to measure [default: two of those meant for latency, else the last two]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     cpus: Option<CpuSet>,
 
@@ -77,19 +80,26 @@ impl Tour {
         let cpus = self.cpus.clone().unwrap_or_else(|| choose(&facts.cpus().online, &scope.cpus));
 
         text.say("audit: reading the host and watching its counters");
+        let online = facts.cpus().online.clone();
+        let before = PowerReading::take(&facts, &online);
         let cut_short = watch_counters(&mut facts, Nanos::from_secs(2), &text);
+        let after = PowerReading::take(&facts, &online);
         let findings = audit(&facts, &Audit { scope, waivers: Waivers::default(), today: today() });
 
-        text.say(format_args!("jitter: a spinning thread on each of CPUs {cpus}"));
-        let jitter = self.jitter(&facts, &cpus, &text);
-        text.say(format_args!("wake-ups: every {PERIOD} on CPUs {cpus}"));
-        let wake = self.wake(&facts, &cpus, &text);
+        let mut parts = Parts::default();
+        if cut_short {
+            parts.note("audit", "watching the counters was interrupted");
+        }
+        for cpus in turns(&cpus, &online) {
+            text.say(format_args!("jitter: spinning on CPUs {cpus}"));
+            parts.jitter(self.jitter(&facts, &cpus, &text));
+            text.say(format_args!("wake-ups: every {PERIOD} on CPUs {cpus}"));
+            parts.wake(self.wake(&facts, &cpus, &text));
+        }
 
         let mut run = watch.stop(facts.summary());
-        if cut_short {
-            run.validity.note(Verdict::Incomplete, "audit: watching the counters was interrupted");
-        }
-        run.sections = sections(findings, &mut run.validity, jitter, wake);
+        run.sections = parts.sections(findings, power::tables(&facts, &before, &after));
+        run.validity = parts.validity;
         let failed = run.sections.iter().any(|section| match section {
             Section::Findings(findings) => findings.count(Status::Fail) > 0,
             _ => false,
@@ -123,48 +133,20 @@ impl Tour {
     }
 }
 
-/// Two of the CPUs meant for latency, else the last two: CPU 0 has the most to do besides. One is
-/// left to the rest of the host, this program's other threads included, if there is more than one.
+/// Two of the CPUs meant for latency, else the last two: CPU 0 has the most to do besides.
 fn choose(online: &CpuSet, latency: &CpuSet) -> CpuSet {
     let from = if latency.is_empty() { online } else { latency };
     let all: Vec<usize> = from.iter().collect();
-    let count = online.len().saturating_sub(1).clamp(1, 2);
-    all.iter().rev().take(count).copied().collect()
+    all.iter().rev().take(2).copied().collect()
 }
 
-/// What each part has to show; a part that could not be measured is noted, not left out silently.
-fn sections(
-    findings: Findings,
-    validity: &mut Validity,
-    jitter: Result<Jitter, SpikeError>,
-    wake: Result<Wake, SpikeError>,
-) -> Vec<Section> {
-    let mut take = |name: &str, error: Option<String>, own: Option<&Validity>| {
-        if let Some(error) = error {
-            validity.note(Verdict::Incomplete, format!("{name}: {error}"));
-        }
-        if let Some(own) = own {
-            validity.verdict = validity.verdict.max(own.verdict);
-            validity.lost_events += own.lost_events;
-            validity.notes.extend(own.notes.iter().map(|note| format!("{name}: {note}")));
-        }
-    };
-    take(
-        "jitter",
-        jitter.as_ref().err().map(ToString::to_string),
-        jitter.as_ref().ok().map(|j| &j.validity),
-    );
-    take(
-        "wake-ups",
-        wake.as_ref().err().map(ToString::to_string),
-        wake.as_ref().ok().map(|w| &w.validity),
-    );
-    let (jitter, wake) = (jitter.ok(), wake.ok());
-    let first = taxonomy::taxonomy(&findings.findings, jitter.as_ref(), wake.as_ref());
-    let mut sections = vec![Section::Table(first), Section::Findings(findings)];
-    sections.extend(jitter.iter().flat_map(Jitter::sections));
-    sections.extend(wake.iter().flat_map(Wake::sections));
-    sections
+/// All at a time if that leaves a CPU for the rest of the host (this program's own thread among
+/// it), else one after the other.
+fn turns(cpus: &CpuSet, online: &CpuSet) -> Vec<CpuSet> {
+    match online.is_subset(cpus) {
+        false => vec![cpus.clone()],
+        true => cpus.iter().map(|cpu| CpuSet::from_iter([cpu])).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -179,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn one_cpu_is_left_to_others_where_there_are_more() {
+    fn cpus_take_turns_where_none_would_be_left_to_others() {
         let of = |list: &str| CpuSet::parse_list(list).unwrap();
-        assert_eq!(choose(&of("0"), &of("")), of("0"));
-        assert_eq!(choose(&of("0-1"), &of("")), of("1"));
-        assert_eq!(choose(&of("0-2"), &of("")), of("1-2"));
+        assert_eq!(turns(&of("2-3"), &of("0-3")), [of("2-3")]);
+        assert_eq!(turns(&of("0-1"), &of("0-1")), [of("0"), of("1")]);
+        assert_eq!(turns(&of("0"), &of("0")), [of("0")]);
     }
 }

@@ -106,7 +106,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// The table; what was not measured is left to the checks, and said.
-pub fn taxonomy(findings: &[Finding], jitter: Option<&Jitter>, wake: Option<&Wake>) -> Table {
+pub fn taxonomy(findings: &[Finding], jitter: &[Jitter], wake: &[Wake]) -> Table {
     let mut table = Table::new(
         "taxonomy",
         "What can stand in a latency tail, and what this host has of it",
@@ -115,9 +115,10 @@ pub fn taxonomy(findings: &[Finding], jitter: Option<&Jitter>, wake: Option<&Wak
     for row in ROWS {
         let figure = match row.figure {
             Figure::Checks(ids) => found(findings, ids),
-            Figure::Gaps => jitter.map_or_else(not_measured, |j| gaps(j).into()),
-            Figure::Ticks => jitter.map_or_else(not_measured, |j| ticks(j).into()),
-            Figure::Wakes(ids) => wake.map_or_else(|| found(findings, ids), |w| wakes(w).into()),
+            Figure::Gaps => measured(jitter.iter().flat_map(gaps)),
+            Figure::Ticks => measured(jitter.iter().flat_map(ticks)),
+            Figure::Wakes(ids) if wake.is_empty() => found(findings, ids),
+            Figure::Wakes(_) => measured(wake.iter().flat_map(wakes)),
             Figure::Needs(what) => what.into(),
         };
         let words = [row.cause, row.typical, row.frequency, row.mitigation];
@@ -128,6 +129,15 @@ pub fn taxonomy(findings: &[Finding], jitter: Option<&Jitter>, wake: Option<&Wak
 
 fn not_measured() -> Cell {
     Cell::Failed { failed: "not measured".to_owned() }
+}
+
+/// One figure per CPU.
+fn measured(figures: impl Iterator<Item = String>) -> Cell {
+    let figures: Vec<String> = figures.collect();
+    match figures.is_empty() {
+        true => not_measured(),
+        false => figures.join("; ").into(),
+    }
 }
 
 /// The worst of what these checks say; what does not apply only if nothing else was said.
@@ -141,7 +151,7 @@ fn found(findings: &[Finding], ids: &[&str]) -> Cell {
     }
 }
 
-fn gaps(jitter: &Jitter) -> String {
+fn gaps(jitter: &Jitter) -> Vec<String> {
     let of = |cpu: &quietcore_spike::CpuJitter| {
         let longest =
             cpu.gap_lengths.max().map_or_else(|| "none".to_owned(), |ns| Nanos(ns).to_string());
@@ -152,10 +162,10 @@ fn gaps(jitter: &Jitter) -> String {
             cpu.stolen_ppm() / 1e4
         )
     };
-    jitter.cpus.iter().map(of).collect::<Vec<_>>().join("; ")
+    jitter.cpus.iter().map(of).collect()
 }
 
-fn ticks(jitter: &Jitter) -> String {
+fn ticks(jitter: &Jitter) -> Vec<String> {
     let of = |around: &quietcore_spike::surroundings::Around| {
         let elapsed =
             jitter.cpus.iter().find(|c| c.cpu == around.cpu).map_or(0.0, |c| c.elapsed.as_secs());
@@ -169,16 +179,16 @@ fn ticks(jitter: &Jitter) -> String {
             false => format!("CPU {}: not measured", around.cpu),
         }
     };
-    jitter.surroundings.cpus.iter().map(of).collect::<Vec<_>>().join("; ")
+    jitter.surroundings.cpus.iter().map(of).collect()
 }
 
-fn wakes(wake: &Wake) -> String {
+fn wakes(wake: &Wake) -> Vec<String> {
     let of = |cpu: &quietcore_spike::wake::CpuWake| {
         let at =
             |q| cpu.lateness.value_at(q).map_or_else(|| "?".to_owned(), |ns| Nanos(ns).to_string());
         format!("CPU {}: wakes {} late at the median, {} at P99", cpu.cpu, at(0.5), at(0.99))
     };
-    wake.cpus.iter().map(of).collect::<Vec<_>>().join("; ")
+    wake.cpus.iter().map(of).collect()
 }
 
 #[cfg(test)]
@@ -215,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_is_not_measured_is_said_in_every_row() {
-        let table = taxonomy(&[], None, None);
+        let table = taxonomy(&[], &[], &[]);
         assert_eq!(table.rows.len(), ROWS.len());
         for (row, shown) in ROWS.iter().zip(table.rows) {
             match row.figure {
