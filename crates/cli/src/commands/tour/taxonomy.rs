@@ -66,7 +66,7 @@ const ROWS: &[Row] = &[
         typical: "50–200 ns",
         frequency: "per cache miss",
         mitigation: "pin threads and memory",
-        figure: Figure::Checks(&["numa.latency-cpus-span", "numa.remote-memory", "numa.balancing"]),
+        figure: Figure::Checks(&["numa.balancing", "numa.remote-memory", "numa.latency-cpus-span"]),
     },
     Row {
         cause: "Interrupt coalescing",
