@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use quietcore_measure::{Cell, ComparisonRow, Distribution, HostSummary, Nanos, Table, Verdict};
+use quietcore_measure::{
+    Cell, ComparisonRow, Distribution, Evidence, HostSummary, Nanos, Table, Verdict,
+};
 
 /// A percentile of a [`Distribution`]: its key in the record, the fraction, the value.
 #[derive(Clone, Copy, Debug)]
@@ -202,6 +204,11 @@ pub(crate) fn impact(us: f64) -> String {
         us if us > 0.0 => format!("{} ns", number(us * 1e3)),
         _ => String::new(),
     }
+}
+
+/// What was read; a file that is there and holds nothing is a thing to see, too.
+pub(crate) fn evidence(evidence: &Evidence) -> &str {
+    if evidence.value.trim().is_empty() { "(empty)" } else { &evidence.value }
 }
 
 /// A cell of a comparison, whose unit is not known: numbers are set apart.

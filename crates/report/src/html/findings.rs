@@ -103,7 +103,7 @@ fn evidence(f: &Finding, out: &mut String) {
     }
     out.push_str("<h3>Evidence</h3>\n<dl class=\"evidence\">\n");
     for e in &f.evidence {
-        put!(out, "<div><dt>{}</dt><dd>{}</dd></div>\n", Esc(&e.source), Esc(&e.value));
+        put!(out, "<div><dt>{}</dt><dd>{}</dd></div>\n", Esc(&e.source), Esc(words::evidence(e)));
     }
     out.push_str("</dl>\n");
 }

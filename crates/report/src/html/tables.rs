@@ -79,7 +79,7 @@ pub(super) fn comparison(comparison: &Comparison, out: &mut String) {
         Esc(&comparison.b)
     );
     if comparison.rows.is_empty() {
-        out.push_str("<p class=\"note\">Nothing to compare.</p>\n");
+        out.push_str("<p class=\"note\">Nothing changed.</p>\n");
         return;
     }
     out.push_str("<ul class=\"chips\">\n");

@@ -106,7 +106,8 @@ fn listed(evidence: &[&Evidence], page: &mut Page) {
     let shown = if evidence.len() <= limit.saturating_add(1) { evidence.len() } else { limit };
     for (index, evidence) in evidence.iter().take(shown).enumerate() {
         let label = labelled(if index == 0 { "evidence" } else { "" });
-        page.wrapped(&label, &format!("{}: {}", evidence.source, evidence.value), Style::Plain);
+        let text = format!("{}: {}", evidence.source, words::evidence(evidence));
+        page.wrapped(&label, &text, Style::Plain);
     }
     if evidence.len() > shown {
         let more = words::grouped((evidence.len() - shown) as u64);

@@ -56,7 +56,7 @@ pub(super) fn comparison(comparison: &Comparison, page: &mut Page) {
     page.wrapped("A  ", &comparison.a, Style::Plain);
     page.wrapped("B  ", &comparison.b, Style::Plain);
     if comparison.rows.is_empty() {
-        page.line("(nothing to compare)");
+        page.line("(nothing changed)");
         return;
     }
     let header = ["", "A", "B", "change", "verdict"].map(str::to_owned).to_vec();
@@ -121,7 +121,7 @@ impl Grid {
     /// A word of more characters may be broken, lest one path take all the room.
     const WORD: usize = 24;
     /// A column of so few characters is not wrapped where there is room.
-    const SHORT: usize = 14;
+    const SHORT: usize = 16;
     const NO_BREAK: char = '\u{a0}';
 
     fn new(header: Vec<String>, rows: Vec<Vec<String>>, right: &[usize]) -> Self {
