@@ -35,6 +35,14 @@ impl Scope {
         let isolated = [&has.isolated, &has.nohz_full].into_iter().filter_map(|r| r.value());
         let cpus = isolated.fold(facts.boot().intended(), |all, set| all.or(set));
         let cpus = cpus.or(&facts.cgroups().isolated()).and(&has.online);
+        // Where isolcpus= and nohz_full= name nothing that is there, rcu_nocbs= beside them tells
+        // which CPUs were meant. Without them it is no intent: it saves power, too.
+        let offloaded =
+            facts.boot().rcu_nocbs.as_ref().and_then(|request| request.cpus.as_ref().ok());
+        let cpus = match (cpus.is_empty() && facts.boot().has_intent(), offloaded) {
+            (true, Some(offloaded)) => offloaded.and(&has.online),
+            _ => cpus,
+        };
         let intent = match cpus.is_empty() && !facts.boot().has_intent() {
             true => Intent::None,
             false => Intent::Boot,

@@ -12,8 +12,9 @@ pub const CHECK: Check = Check {
           nohz_ful=2-5 leaves the tick where it was. Since Linux 5.14 the boot log names them \
           (`Unknown kernel command line parameters`), parameters of modules (with a dot) \
           excepted, and many that are not for the kernel at all (splash, BOOT_IMAGE=). So two \
-          things are judged: latency parameters in that line (this kernel is built without them), \
-          and names one or two letters away from a latency parameter, wherever they come from. \
+          things are judged: latency parameters in that line (this kernel is built without them, \
+          or could not use the value: it lists isolcpus=99 there on a machine of 4 CPUs), and \
+          names one or two letters away from a latency parameter, wherever they come from. \
           isolcpus and nohz_full without a value do nothing either.",
     cost: Cost {
         us: 100.0,
@@ -37,7 +38,7 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let mut wrong: Vec<String> = boot.tokens.iter().filter_map(|t| typo(&t.name)).collect();
     wrong.extend(empty(boot));
     let latency = unknown.iter().filter(|name| is_for_latency(name));
-    wrong.extend(latency.map(|name| format!("this kernel does not know {name}")));
+    wrong.extend(latency.map(|name| format!("the kernel did not take {name}")));
     wrong.dedup();
     let verdict = match wrong.is_empty() {
         true => Verdict::pass("no latency parameter is misspelt or unknown to this kernel"),

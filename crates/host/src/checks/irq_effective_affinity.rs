@@ -11,7 +11,9 @@ pub const CHECK: Check = Check {
     why: "isolcpus= keeps tasks away, not interrupts. What counts is where an interrupt is sent \
           now (effective_affinity_list); smp_affinity only says where it may be. An interrupt \
           whose queue the kernel manages (NVMe) cannot be moved by a write: it needs \
-          isolcpus=managed_irq. Whether one is managed is known only where debugfs tells.",
+          isolcpus=managed_irq. Whether one is managed is known only where debugfs tells. Without \
+          interrupt remapping x86 moves an interrupt when it next arrives, so one more hits the \
+          CPU that it was moved off.",
     cost: Cost {
         us: 30.0,
         text: "10–50 µs per interrupt, and the caches it empties",
@@ -43,13 +45,25 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         ));
     }
     let names: Vec<String> = touching.iter().map(|irq| irq.label()).collect();
-    let verdict = Verdict::fail(format!(
-        "{} of {} interrupts are sent to CPUs {}: {}",
-        touching.len(),
-        lines.len(),
-        scope.cpus,
-        names.join(", ")
-    ));
+    // x86 without interrupt remapping moves an interrupt when it arrives: until then the kernel
+    // goes on showing where that last one will go.
+    let is_moved = |irq: &Irq| irq.affinity.value().is_some_and(|set| !set.intersects(&scope.cpus));
+    let verdict = match touching.iter().all(|irq| is_moved(irq)) {
+        true => Verdict::warn(format!(
+            "{} of {} interrupts were moved off CPUs {} and arrive there once more: {}",
+            touching.len(),
+            lines.len(),
+            scope.cpus,
+            names.join(", ")
+        )),
+        false => Verdict::fail(format!(
+            "{} of {} interrupts are sent to CPUs {}: {}",
+            touching.len(),
+            lines.len(),
+            scope.cpus,
+            names.join(", ")
+        )),
+    };
     let keep = scope.housekeeping(facts);
     let verdict = touching.iter().fold(verdict, |verdict, irq| {
         let targets = irq.targets().map(ToString::to_string).unwrap_or_default();
@@ -58,12 +72,20 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             Some(false) => " (movable)",
             None => "",
         };
+        let moved = if is_moved(irq) { " (moved, from the next one on)" } else { "" };
         verdict.evidence(
             format!("/proc/irq/{}/effective_affinity_list", irq.number),
-            format!("{targets} {}{managed}", irq.actions),
+            format!("{targets} {}{managed}{moved}", irq.actions),
         )
     });
-    let numbers: Vec<String> = touching.iter().map(|irq| irq.number.to_string()).collect();
+    let still: Vec<&&Irq> = touching.iter().filter(|irq| !is_moved(irq)).collect();
+    if still.is_empty() {
+        return verdict.fix(format!(
+            "wait for one interrupt each, or for cpu in {}: echo 0, then 1 > /sys/devices/system/cpu/cpu$cpu/online",
+            scope.cpus
+        ));
+    }
+    let numbers: Vec<String> = still.iter().map(|irq| irq.number.to_string()).collect();
     verdict.fix(format!(
         "for irq in {}; do echo {keep} > /proc/irq/$irq/smp_affinity_list; done",
         numbers.join(" ")

@@ -31,9 +31,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let isolation = facts.isolation();
     let asked =
         |set: Option<&Result<CpuSet, String>>| set.and_then(|set| set.as_ref().ok().cloned());
-    let isolated = match isolation.domain.is_empty() {
-        true => asked(boot.isolcpus.as_ref().map(|i| &i.request.cpus)),
-        false => Some(isolation.domain.clone()),
+    let (kept, isolated) = match isolation.domain.is_empty() {
+        true => ("named by isolcpus=", asked(boot.isolcpus.as_ref().map(|i| &i.request.cpus))),
+        false => ("isolated", Some(isolation.domain.clone())),
     };
     let tickless = match isolation.tickless.is_empty() {
         true => asked(boot.nohz_full.as_ref().map(|request| &request.cpus)),
@@ -42,13 +42,13 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let nocbs = asked(boot.rcu_nocbs.as_ref().map(|request| &request.cpus));
     let mut gaps: Vec<String> = Vec::new();
     if let (Some(isolated), Some(tickless)) = (&isolated, &tickless) {
-        gaps.extend(gap("isolated", isolated, "in nohz_full", tickless));
-        gaps.extend(gap("in nohz_full", tickless, "isolated", isolated));
+        gaps.extend(gap(kept, isolated, "in nohz_full", tickless));
+        gaps.extend(gap("in nohz_full", tickless, kept, isolated));
     }
     if let Some(nocbs) = &nocbs {
         let all = nocbs.or(tickless.as_ref().unwrap_or(&CpuSet::new()));
         let wanted = isolated.as_ref().unwrap_or(&all);
-        gaps.extend(gap("isolated", wanted, "in rcu_nocbs", &all));
+        gaps.extend(gap(kept, wanted, "in rcu_nocbs", &all));
     }
     let refused = isolation.complaints.iter().find(|line| line.contains("must match"));
     if let Some(line) = refused {
@@ -67,7 +67,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let show = |set: &Option<CpuSet>| set.as_ref().map_or("-".to_owned(), ToString::to_string);
     let cpus = scope.cpus.to_string();
     verdict
-        .evidence("isolated", show(&isolated))
+        .evidence(kept, show(&isolated))
         .evidence("nohz_full", show(&tickless))
         .evidence("rcu_nocbs", show(&nocbs))
         .fix(format!(

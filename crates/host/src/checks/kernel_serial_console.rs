@@ -59,6 +59,6 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     verdict
         .evidence(CONSOLES, &consoles)
-        .evidence(LEVEL, &text)
+        .evidence(LEVEL, text.split_whitespace().collect::<Vec<_>>().join(" "))
         .fix("sysctl -w kernel.printk='4 4 1 7'   # at boot: quiet, or no console=ttyS0")
 }
