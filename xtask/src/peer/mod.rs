@@ -22,6 +22,7 @@ mod tree;
 use bad_host::{BadHost, Snapshot};
 use latency_audit::{Answers, LatencyAudit};
 use tally::{Row, Tally};
+use tree::Tree;
 
 /// What `cargo xtask peer` is told.
 #[derive(clap::Args)]
@@ -66,7 +67,9 @@ fn compare(options: &Options) -> Result<()> {
     let dirs = Dirs::find()?;
     let quietcore = build(&dirs)?;
     let peer = LatencyAudit::install(&dirs.work)?;
-    let mut bench = Bench { dirs, quietcore, peer, good: BTreeMap::new(), ids: BTreeSet::new() };
+    let tree = Tree::new(dirs.work.join("tree"))?;
+    let mut bench =
+        Bench { tree, dirs, quietcore, peer, good: BTreeMap::new(), ids: BTreeSet::new() };
     good_hosts(&mut bench)?;
     let mut tally = Tally::default();
     for host in BadHost::all(&bench.dirs.testdata.join("mutations"))? {
@@ -116,6 +119,7 @@ fn good_hosts(bench: &mut Bench) -> Result<()> {
 /// Everything a host is shown to.
 struct Bench {
     dirs: Dirs,
+    tree: Tree,
     quietcore: PathBuf,
     peer: LatencyAudit,
     /// What the other tool says of the hosts before they were changed, by name and process.
@@ -168,10 +172,9 @@ impl Bench {
         Ok(findings.flatten().map(|f| (text(&f["id"]), text(&f["status"]))).collect())
     }
 
-    fn ask_peer(&self, host: &Snapshot, pid: Option<u32>) -> Result<Answers> {
-        let folder = self.dirs.work.join("tree");
-        tree::export(&host.last_reading(), &folder).context("laying out the host's files")?;
-        self.peer.ask(&folder, pid)
+    fn ask_peer(&mut self, host: &Snapshot, pid: Option<u32>) -> Result<Answers> {
+        self.tree.show(&host.last_reading()).context("laying out the host's files")?;
+        self.peer.ask(&self.tree.folder, pid)
     }
 }
 

@@ -1,9 +1,10 @@
 //! A recorded host as files, for programs that read /proc and /sys themselves.
 //!
 //! Only what was recorded is laid out, and what the kernel would show beside it under another
-//! name; this machine's own files never fill a gap.
+//! name; this machine's own files never fill a gap. A bad host differs from the good one in a few
+//! of its thousands of files, so only those are written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
@@ -13,60 +14,125 @@ use serde_json::Value;
 
 use super::bad_host::Reading;
 
-/// Makes `folder` a host: `proc`, `sys`, and in `bin` the programs that answer for it.
-pub fn export(host: &Reading, folder: &Path) -> Result<()> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
+/// A folder that becomes one host after the other: `proc`, `sys`, and in `bin` the programs that
+/// answer for it.
+pub struct Tree {
+    /// Where it is.
+    pub folder: PathBuf,
+    laid_out: Plan,
+}
+
+/// What is where, below the folder.
+type Plan = BTreeMap<PathBuf, Node>;
+
+#[derive(Debug, PartialEq, Eq)]
+enum Node {
+    File(String),
+    Program(&'static str),
+    Folder,
+    Link(PathBuf),
+}
+
+impl Tree {
+    /// An empty one; whatever was in `folder` is removed.
+    pub fn new(folder: PathBuf) -> Result<Self> {
+        if folder.exists() {
+            fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        }
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        Ok(Self { folder, laid_out: Plan::new() })
     }
-    for part in ["proc", "sys", "bin"] {
-        fs::create_dir_all(folder.join(part)).with_context(|| folder.display().to_string())?;
+
+    /// Lays out a host in the place of the one before.
+    pub fn show(&mut self, host: &Reading) -> Result<()> {
+        let plan = plan(host);
+        let gone = self.laid_out.iter().filter(|(path, node)| plan.get(*path) != Some(node));
+        for (path, node) in gone {
+            self.remove(path, node, &plan).with_context(|| path.display().to_string())?;
+        }
+        let fresh = plan.iter().filter(|(path, node)| self.laid_out.get(*path) != Some(node));
+        for (path, node) in fresh {
+            node.make(&self.folder.join(path)).with_context(|| path.display().to_string())?;
+        }
+        self.laid_out = plan;
+        Ok(())
     }
+
+    /// Takes a node away, and the folders that only it was in.
+    fn remove(&self, path: &Path, node: &Node, plan: &Plan) -> std::io::Result<()> {
+        match node {
+            // Its files are still to be removed; the last of them takes it along.
+            Node::Folder => drop(fs::remove_dir(self.folder.join(path))),
+            _ => fs::remove_file(self.folder.join(path))?,
+        }
+        for parent in path.ancestors().skip(1) {
+            let planned = plan.get(parent) == Some(&Node::Folder);
+            if planned || fs::remove_dir(self.folder.join(parent)).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    fn make(&self, path: &Path) -> std::io::Result<()> {
+        fs::create_dir_all(path.parent().unwrap_or(path))?;
+        match self {
+            Self::File(text) => fs::write(path, text),
+            Self::Folder => fs::create_dir_all(path),
+            Self::Link(to) => symlink(to, path),
+            Self::Program(text) => {
+                fs::write(path, text)?;
+                fs::set_permissions(path, PermissionsExt::from_mode(0o755))
+            }
+        }
+    }
+}
+
+fn plan(host: &Reading) -> Plan {
+    let mut plan: Plan =
+        ["proc", "sys", "bin"].map(|part| (PathBuf::from(part), Node::Folder)).into();
     let about = |kind: &'static str| {
         host.iter().filter_map(move |(key, answer)| Some((key.strip_prefix(kind)?, answer)))
     };
-    let mut absent = BTreeSet::new();
     for (path, answer) in about("read ") {
-        match answer {
-            Value::String(text) => write(&place(folder, path), text)?,
-            Value::Null => {
-                absent.insert(place(folder, path));
-            }
-            // Anything else is an error when read; a program is shown that the file is not there.
-            _ => {}
+        // Any other answer is an error: a program is shown that the file is not there.
+        if let Value::String(text) = answer {
+            plan.insert(place(path), Node::File(text.clone()));
         }
     }
     if let Some(Value::String(line)) = host.get("cmdline") {
-        write(&folder.join("proc/cmdline"), &format!("{line}\n"))?;
+        plan.insert("proc/cmdline".into(), Node::File(format!("{line}\n")));
     }
+    let absent: BTreeSet<PathBuf> = about("read ")
+        .filter(|(_, answer)| answer.is_null())
+        .map(|(path, _)| place(path))
+        .collect();
     for (path, answer) in about("list ") {
-        let place = place(folder, path);
-        if let Value::Array(names) = answer {
-            make_folder(&place)?;
-            for name in names.iter().filter_map(Value::as_str) {
-                let entry = place.join(name);
-                if !entry.exists() && !absent.contains(&entry) {
-                    make_folder(&entry)?;
-                }
+        let Value::Array(names) = answer else { continue };
+        plan.insert(place(path), Node::Folder);
+        for entry in names.iter().filter_map(Value::as_str).map(|name| place(path).join(name)) {
+            if !absent.contains(&entry) {
+                plan.entry(entry).or_insert(Node::Folder);
             }
         }
     }
-    for (path, answer) in about("exists ") {
-        let place = place(folder, path);
-        if answer == &Value::Bool(true) && !place.exists() {
-            make_folder(&place)?;
-        }
+    for (path, _) in about("exists ").filter(|(_, answer)| answer == &&Value::Bool(true)) {
+        plan.entry(place(path)).or_insert(Node::Folder);
     }
-    share_frequency_policies(folder)?;
-    about("thread counters ")
-        .try_for_each(|(pid, counters)| count_switches(folder, pid, counters))?;
-    answer_pgrep(host, folder)?;
-    about("ethtool ").try_for_each(|(nic, answer)| keep_ethtool(folder, nic, answer))?;
-    program(folder, "ethtool", ETHTOOL)
+    share_frequency_policies(&mut plan);
+    about("thread counters ").for_each(|(pid, counters)| sum_counters(&mut plan, pid, counters));
+    about("ethtool ").for_each(|(nic, answer)| answer_ethtool(&mut plan, nic, answer));
+    plan.insert("bin/ethtool".into(), Node::Program(ETHTOOL));
+    plan.insert("bin/processes".into(), Node::File(processes(host)));
+    plan.insert("bin/pgrep".into(), Node::Program(PGREP));
+    plan
 }
 
-/// A recorded path below the folder. `..` is taken out by name: the recording has `device/../x`
-/// where the kernel has a link.
-fn place(folder: &Path, path: &str) -> PathBuf {
+/// A recorded path. `..` is taken out by name: the recording has `device/../x` where the kernel
+/// has a link.
+fn place(path: &str) -> PathBuf {
     let mut place = PathBuf::new();
     for part in Path::new(path).components() {
         match part {
@@ -77,53 +143,52 @@ fn place(folder: &Path, path: &str) -> PathBuf {
             _ => {}
         }
     }
-    folder.join(place)
+    place
 }
 
 /// `cpuN/cpufreq` is a link to the policy that the CPU belongs to.
-fn share_frequency_policies(folder: &Path) -> Result<()> {
-    let cpus = folder.join("sys/devices/system/cpu");
-    let Ok(policies) = fs::read_dir(cpus.join("cpufreq")) else { return Ok(()) };
-    for policy in policies {
-        let policy = policy?;
-        let Ok(affected) = fs::read_to_string(policy.path().join("affected_cpus")) else {
-            continue;
-        };
-        for cpu in affected.split_whitespace() {
-            let link = cpus.join(format!("cpu{cpu}")).join("cpufreq");
-            if !link.exists() {
-                make_folder(&cpus.join(format!("cpu{cpu}")))?;
-                symlink(Path::new("../cpufreq").join(policy.file_name()), &link)
-                    .with_context(|| link.display().to_string())?;
-            }
+fn share_frequency_policies(plan: &mut Plan) {
+    const CPUS: &str = "sys/devices/system/cpu";
+    let mut links = Plan::new();
+    for (path, node) in plan.iter().filter(|(path, _)| path.ends_with("affected_cpus")) {
+        let policy = path.parent().and_then(|policy| policy.strip_prefix(CPUS).ok());
+        let (Some(policy), Node::File(cpus)) = (policy, node) else { continue };
+        for cpu in cpus.split_whitespace() {
+            let link = Path::new(CPUS).join(format!("cpu{cpu}/cpufreq"));
+            links.insert(link, Node::Link(Path::new("..").join(policy)));
         }
     }
-    Ok(())
+    for (link, node) in links {
+        plan.entry(link).or_insert(node);
+    }
 }
 
 /// A process' counters, which a recording holds per thread. In `/proc/PID/status` the kernel shows
 /// those of the main thread, in `/proc/PID/stat` the sums over all threads.
-fn count_switches(folder: &Path, pid: &str, counters: &Value) -> Result<()> {
-    let Some(threads) = counters.as_array() else { return Ok(()) };
+fn sum_counters(plan: &mut Plan, pid: &str, counters: &Value) {
+    let Some(threads) = counters.as_array() else { return };
     let of_all = |key: &str| threads.iter().filter_map(|thread| thread[key].as_u64()).sum::<u64>();
     let number: Option<u64> = pid.parse().ok();
-    let main = threads.iter().find(|thread| thread["tid"].as_u64() == number);
-    let process = folder.join("proc").join(pid);
-    let mut status = fs::read_to_string(process.join("status")).unwrap_or_default();
-    if let Some(main) = main.filter(|_| !status.contains("ctxt_switches")) {
-        status += &format!(
+    let process = Path::new("proc").join(pid);
+    if let Some(main) = threads.iter().find(|thread| thread["tid"].as_u64() == number) {
+        let switches = format!(
             "voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n",
             main["voluntary"], main["involuntary"]
         );
-        write(&process.join("status"), &status)?;
+        let status = plan.entry(process.join("status")).or_insert(Node::File(String::new()));
+        match status {
+            Node::File(text) if !text.contains("ctxt_switches") => text.push_str(&switches),
+            _ => {}
+        }
     }
     let (minor, major) = (of_all("minor_faults"), of_all("major_faults"));
     // Parent, group, session, terminal and flags were not recorded; nobody here asks for them.
-    write(&process.join("stat"), &format!("{pid} (process) S 0 0 0 0 0 0 {minor} 0 {major} 0\n"))
+    let stat = format!("{pid} (process) S 0 0 0 0 0 0 {minor} 0 {major} 0\n");
+    plan.insert(process.join("stat"), Node::File(stat));
 }
 
-/// `pgrep NAME`: the recorded processes, and the daemons that systemd calls active.
-fn answer_pgrep(host: &Reading, folder: &Path) -> Result<()> {
+/// What `pgrep` looks among: the recorded processes, and the daemons that systemd calls active.
+fn processes(host: &Reading) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for task in host.get("tasks").and_then(Value::as_array).into_iter().flatten() {
         names.extend(task["name"].as_str().map(str::to_owned));
@@ -134,24 +199,21 @@ fn answer_pgrep(host: &Reading, folder: &Path) -> Result<()> {
             names.extend(name.strip_suffix(".service").map(str::to_owned));
         }
     }
-    let list: String = names.iter().map(|name| format!("{name}\n")).collect();
-    write(&folder.join("bin/processes"), &list)?;
-    program(folder, "pgrep", PGREP)
+    names.iter().map(|name| format!("{name}\n")).collect()
 }
 
 /// What `ethtool -k` and `ethtool -g` print, as far as it was recorded.
-fn keep_ethtool(folder: &Path, nic: &str, answer: &Value) -> Result<()> {
+fn answer_ethtool(plan: &mut Plan, nic: &str, answer: &Value) {
+    let answers = Path::new("bin/nics").join(nic);
     let feature = |name: &str, key: &str| match answer[key].as_bool() {
         Some(on) => format!("{name}: {}\n", if on { "on" } else { "off" }),
         None => String::new(),
     };
     if answer.is_object() {
-        let features =
-            feature("generic-receive-offload", "gro") + &feature("large-receive-offload", "lro");
-        write(
-            &folder.join("bin/nics").join(nic).join("-k"),
-            &format!("Features for {nic}:\n{features}"),
-        )?;
+        let gro = feature("generic-receive-offload", "gro");
+        let lro = feature("large-receive-offload", "lro");
+        let text = format!("Features for {nic}:\n{gro}{lro}");
+        plan.insert(answers.join("-k"), Node::File(text));
     }
     let rings = &answer["rings"];
     if rings.is_object() {
@@ -160,9 +222,8 @@ fn keep_ethtool(folder: &Path, nic: &str, answer: &Value) -> Result<()> {
              Current hardware settings:\nRX:\t\t{}\nTX:\t\t{}\n",
             rings["rx_max"], rings["tx_max"], rings["rx"], rings["tx"]
         );
-        write(&folder.join("bin/nics").join(nic).join("-g"), &text)?;
+        plan.insert(answers.join("-g"), Node::File(text));
     }
-    Ok(())
 }
 
 /// Only shell builtins: the programs of this machine are out of reach where these run.
@@ -178,22 +239,6 @@ file="${0%/*}/nics/$2/$1"
 [ -f "$file" ] || exit 1
 while IFS= read -r line; do printf '%s\n' "$line"; done < "$file"
 "#;
-
-fn program(folder: &Path, name: &str, text: &str) -> Result<()> {
-    let path = folder.join("bin").join(name);
-    write(&path, text)?;
-    fs::set_permissions(&path, PermissionsExt::from_mode(0o755))
-        .with_context(|| path.display().to_string())
-}
-
-fn make_folder(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).with_context(|| path.display().to_string())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    make_folder(path.parent().unwrap_or(path))?;
-    fs::write(path, text).with_context(|| path.display().to_string())
-}
 
 #[cfg(test)]
 mod tests {
@@ -226,7 +271,8 @@ mod tests {
                              "rings": {"rx": 512, "rx_max": 4096, "tx": 1, "tx_max": 2}},
         }))
         .unwrap();
-        export(&host, &folder).unwrap();
+        let mut tree = Tree::new(folder.clone()).unwrap();
+        tree.show(&host).unwrap();
         let text = |path: &str| fs::read_to_string(folder.join(path)).unwrap();
         assert_eq!(text("proc/cmdline"), "quiet\n");
         assert_eq!(text("sys/devices/system/cpu/cpu4/cpufreq/scaling_governor"), "performance\n");
@@ -248,6 +294,36 @@ mod tests {
         let rings = String::from_utf8(run("ethtool", &["-g", "eth0"]).stdout).unwrap();
         assert!(rings.contains("Current hardware settings:\nRX:\t\t512\n"), "{rings}");
         assert!(!run("ethtool", &["-k", "lo"]).status.success());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_host_leaves_nothing_behind_for_the_next_one() {
+        let folder = std::env::temp_dir().join(format!("quietcore-trees-{}", std::process::id()));
+        let mut tree = Tree::new(folder.clone()).unwrap();
+        let host = |answers: Value| -> Reading { serde_json::from_value(answers).unwrap() };
+        let one = host(json!({
+            "read /sys/a/b/c": "1\n", "read /sys/kept/x": "1\n", "read /sys/turns": "1\n",
+            "list /sys/kept": ["x"], "list /sys/d": ["e"],
+        }));
+        let two = host(json!({
+            "read /sys/turns/into": "2\n", "list /sys/kept": ["y"], "read /sys/same": "1\n",
+        }));
+        let listing = |folder: &Path| {
+            let output = Command::new("find").arg(folder).output().unwrap();
+            let mut lines: Vec<_> =
+                String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        for hosts in [[&one, &two], [&two, &one]] {
+            tree.show(hosts[0]).unwrap();
+            tree.show(hosts[1]).unwrap();
+            let after = listing(&folder);
+            tree = Tree::new(folder.clone()).unwrap();
+            tree.show(hosts[1]).unwrap();
+            assert_eq!(after, listing(&folder));
+        }
         fs::remove_dir_all(folder).unwrap();
     }
 }
