@@ -121,7 +121,7 @@ impl Grid {
     /// A word of more characters may be broken, lest one path take all the room.
     const WORD: usize = 24;
     /// A column of so few characters is not wrapped where there is room.
-    const SHORT: usize = 16;
+    const SHORT: usize = 18;
     const NO_BREAK: char = '\u{a0}';
 
     fn new(header: Vec<String>, rows: Vec<Vec<String>>, right: &[usize]) -> Self {
