@@ -42,7 +42,12 @@ impl Parts {
     fn trust(&mut self, part: &str, own: &Validity) {
         self.validity.verdict = self.validity.verdict.max(own.verdict);
         self.validity.lost_events += own.lost_events;
-        self.validity.notes.extend(own.notes.iter().map(|note| format!("{part}: {note}")));
+        for note in own.notes.iter().map(|note| format!("{part}: {note}")) {
+            // What holds for every CPU is said once, though CPUs may have been measured in turns.
+            if !self.validity.notes.contains(&note) {
+                self.validity.notes.push(note);
+            }
+        }
     }
 
     /// The sections of the report, the overview first.
@@ -79,6 +84,20 @@ mod tests {
     use quietcore_measure::{Series, Timeline};
 
     use super::*;
+
+    #[test]
+    fn what_holds_for_every_turn_is_said_once() {
+        let mut parts = Parts::default();
+        for cpu in 0..2 {
+            let mut own = Validity::default();
+            own.note(Verdict::Valid, "timer slack was set");
+            own.note(Verdict::Disturbed, format!("CPU {cpu}: steal"));
+            parts.trust("wake-ups", &own);
+        }
+        let notes = ["timer slack was set", "CPU 0: steal", "CPU 1: steal"];
+        assert_eq!(parts.validity.notes, notes.map(|note| format!("wake-ups: {note}")));
+        assert_eq!(parts.validity.verdict, Verdict::Disturbed);
+    }
 
     #[test]
     fn cpus_measured_one_after_the_other_stand_side_by_side() {
