@@ -152,15 +152,16 @@ fn share_frequency_policies(plan: &mut Plan) {
     let mut links = Plan::new();
     for (path, node) in plan.iter().filter(|(path, _)| path.ends_with("affected_cpus")) {
         let policy = path.parent().and_then(|policy| policy.strip_prefix(CPUS).ok());
+        let policy = policy.filter(|policy| policy.starts_with("cpufreq"));
         let (Some(policy), Node::File(cpus)) = (policy, node) else { continue };
         for cpu in cpus.split_whitespace() {
             let link = Path::new(CPUS).join(format!("cpu{cpu}/cpufreq"));
             links.insert(link, Node::Link(Path::new("..").join(policy)));
         }
     }
-    for (link, node) in links {
-        plan.entry(link).or_insert(node);
-    }
+    // A recording may hold a file by the link's name as well.
+    plan.retain(|path, _| !path.ancestors().any(|above| links.contains_key(above)));
+    plan.extend(links);
 }
 
 /// A process' counters, which a recording holds per thread. In `/proc/PID/status` the kernel shows
@@ -255,6 +256,7 @@ mod tests {
             "cmdline": "quiet",
             "read /sys/devices/system/cpu/cpufreq/policy0/affected_cpus": "0 4\n",
             "read /sys/devices/system/cpu/cpufreq/policy0/scaling_governor": "performance\n",
+            "read /sys/devices/system/cpu/cpu4/cpufreq/affected_cpus": "0 4\n",
             "read /sys/class/net/eth0/device/../numa_node": "1\n",
             "read /sys/class/net/eth1": null,
             "read /sys/secret": {"error": "denied"},
