@@ -65,7 +65,10 @@ impl Waivers {
 
     /// Reads the text of such a file; the error says what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|e| e.to_string().trim().to_owned())?;
+        let file: File = toml::from_str(text).map_err(|e| {
+            let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            format!("line {}: {}", before.lines().count().max(1), e.message().replace('\n', " "))
+        })?;
         for entry in &file.waiver {
             if !checks::ALL.iter().any(|check| check.id == entry.id) {
                 return Err(format!("waiver for `{}`: there is no such check", entry.id));

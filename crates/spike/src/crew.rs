@@ -120,6 +120,8 @@ pub(crate) struct Share<T> {
     pub cpu: usize,
     /// What the work itself used, without preparations.
     pub usage: Usage,
+    /// Whether it was still bound to its CPU in the end.
+    pub stayed: bool,
     pub result: T,
 }
 
@@ -235,6 +237,8 @@ fn at_post<P, T>(
     let before = sched::usage();
     let result = work(prepared, start);
     let after = sched::usage();
+    // A CPU that goes offline gives its threads away, and a changed cpuset takes them.
+    let stayed = sched::affinity(sched::CALLER).is_ok_and(|cpus| cpus.iter().eq([cpu]));
 
     // The thread's files in /proc go with it, so it stays until the leader has read them.
     let _ = reports.send(Report::Done);
@@ -244,7 +248,7 @@ fn at_post<P, T>(
     }
     Some(result.and_then(|result| {
         let usage = after?.since(&before?);
-        Ok(Share { cpu, usage, result })
+        Ok(Share { cpu, usage, stayed, result })
     }))
 }
 

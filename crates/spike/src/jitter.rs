@@ -205,6 +205,13 @@ pub(crate) fn note_conditions<T>(validity: &mut Validity, work: &Work<T>) {
             format!("memory was not locked, so first touches may fault: {why}"),
         );
     }
+    for share in work.shares.iter().filter(|share| !share.stayed) {
+        let cpu = share.cpu;
+        validity.note(
+            Verdict::Incomplete,
+            format!("CPU {cpu} was taken away meanwhile (offline, or a cpuset): part of this is another CPU's"),
+        );
+    }
     if work.leader_in_the_way {
         validity.note(
             Verdict::Disturbed,

@@ -5,9 +5,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use quietcore_console::{Exit, Output, Progress, Stopwatch, cpus, duration, interrupted};
+use quietcore_console::{
+    Exit, Output, Place, Progress, Stopwatch, check_online, cpus, duration, interrupted,
+};
 use quietcore_facts::Facts;
 use quietcore_host::{Audit as Asked, Scope, Waivers, audit};
 use quietcore_measure::{CpuSet, Nanos, Section, Status, Verdict};
@@ -59,13 +61,16 @@ impl Audit {
     pub fn run(self) -> anyhow::Result<Exit> {
         let watch = Stopwatch::start();
         let sink = self.output.open()?;
+        let record = self.record.as_deref().map(|path| Place::open(Some(path))).transpose()?;
         let waivers = match &self.waivers {
             Some(path) => Waivers::load(path)?,
             None => Waivers::default(),
         };
         let mut facts = Facts::of(self.host()?).examining(self.pid);
         check_process(self.pid, facts.host())?;
-        check_online(self.cpus.as_ref(), &facts)?;
+        if let Some(cpus) = &self.cpus {
+            check_online(cpus, &facts.cpus().online).map_err(|why| anyhow!(why))?;
+        }
         let cut_short = self.take_probe(&mut facts);
         let scope = Scope::of(&facts, self.cpus.clone(), self.pid);
         let findings = audit(&facts, &Asked { scope, waivers, today: today() });
@@ -75,7 +80,11 @@ impl Audit {
         }
         let failed = findings.count(Status::Fail) > 0;
         run.sections.push(Section::Findings(findings));
-        self.keep(facts)?;
+        if let (Some(place), Some(path)) = (record, &self.record) {
+            let snapshot = facts.into_host().into_snapshot().context("nothing was recorded")?;
+            place.write(snapshot.to_json()?.as_bytes())?;
+            self.output.say(format_args!("recorded to {}", path.display()));
+        }
         sink.write(&run)?;
         Ok(Exit::findings(failed))
     }
@@ -104,14 +113,6 @@ impl Audit {
             facts.take_probe(|| {});
         }
         false
-    }
-
-    fn keep(&self, facts: Facts) -> anyhow::Result<()> {
-        let Some(path) = &self.record else { return Ok(()) };
-        let snapshot = facts.into_host().into_snapshot().context("nothing was recorded")?;
-        snapshot.save(path)?;
-        self.output.say(format_args!("recorded to {}", path.display()));
-        Ok(())
     }
 }
 
@@ -142,20 +143,6 @@ fn check_process(pid: Option<u32>, host: &Host) -> anyhow::Result<()> {
         ),
         Err(error) => Err(error).with_context(|| format!("--pid {pid}")),
     }
-}
-
-/// A CPU list that names what is not there is a mistake, not a narrower wish.
-pub fn check_online(cpus: Option<&CpuSet>, facts: &Facts) -> anyhow::Result<()> {
-    let Some(cpus) = cpus else { return Ok(()) };
-    let online = &facts.cpus().online;
-    if cpus.is_empty() {
-        bail!("--cpus: the list is empty (online: {online})");
-    }
-    let missing = cpus.minus(online);
-    if !missing.is_empty() {
-        bail!("--cpus {cpus}: CPU {missing} is not online (online: {online})");
-    }
-    Ok(())
 }
 
 /// Days since 1970-01-01, for waivers.

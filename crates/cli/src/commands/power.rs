@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use clap::Args;
 use quietcore_console::{
-    Exit, Output, Progress, Sink, Stopwatch, cpus, duration, interrupted, new_run, print,
+    Exit, Output, Progress, Sink, Stopwatch, check_online, cpus, duration, interrupted, new_run,
+    print,
 };
 use quietcore_facts::Facts;
 use quietcore_facts::power::PowerReading;
@@ -17,8 +19,6 @@ use quietcore_host::power::{self, Alert};
 use quietcore_measure::{CpuSet, Nanos, Run, Section, Table, Verdict};
 use quietcore_report::{Format, Options, render};
 use quietcore_sys::Host;
-
-use super::audit::check_online;
 
 /// Show idle states, frequency, temperature and throttling per CPU
 ///
@@ -84,7 +84,9 @@ impl Power {
             Some(path) => Host::from_path(path)?,
             None => Host::live(),
         });
-        check_online(self.cpus.as_ref(), &facts)?;
+        if let Some(cpus) = &self.cpus {
+            check_online(cpus, &facts.cpus().online).map_err(|why| anyhow!(why))?;
+        }
         if self.root.is_some() {
             return self.recorded(watch, sink, &facts);
         }

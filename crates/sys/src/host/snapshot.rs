@@ -95,16 +95,14 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Writes a snapshot file, whole or not at all.
-    pub fn save(&self, path: &Path) -> Result<(), SnapshotError> {
-        let io = |source| SnapshotError::Io { path: path.to_owned(), source };
+    /// The text of a snapshot file; a later reading keeps only what changed.
+    ///
+    /// # Errors
+    /// None in practice: everything kept is plain JSON.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
         let mut compact = self.clone();
         compact.compact();
-        let mut text = serde_json::to_string_pretty(&compact).map_err(|e| io(e.into()))?;
-        text.push('\n');
-        let temporary = path.with_extension("partial");
-        fs::write(&temporary, text).map_err(io)?;
-        fs::rename(&temporary, path).map_err(io)
+        Ok(serde_json::to_string_pretty(&compact)? + "\n")
     }
 
     /// The text of a recorded file in the first reading.

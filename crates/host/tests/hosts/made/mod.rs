@@ -109,7 +109,7 @@ fn the_snapshots_are_what_the_makers_make() {
     for host in [server, laptop] {
         let path = testdata().join("hosts").join(&host.name).join("host.json");
         if std::env::var_os("BLESS").is_some() {
-            host.save(&path).unwrap();
+            std::fs::write(&path, host.to_json().unwrap()).unwrap();
         }
         let kept = Snapshot::load(&path).unwrap();
         assert!(kept == host, "{} is stale: BLESS=1 cargo test -p quietcore-host", path.display());
