@@ -188,7 +188,10 @@ fn residency(moment: &Moment<'_>, activities: &BTreeMap<usize, Activity>) -> Opt
         };
         let mut row = vec![Cell::from(*cpu)];
         row.extend(columns.iter().map(share));
-        row.push(Cell::Number(activity.not_left * 100.0));
+        row.push(match activity.states.is_empty() {
+            true => Cell::Empty,
+            false => Cell::Number(activity.not_left * 100.0),
+        });
         table.rows.push(row);
     }
     Some(table)
