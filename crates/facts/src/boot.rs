@@ -48,6 +48,15 @@ pub struct Isolcpus {
     pub request: Request,
 }
 
+impl Isolcpus {
+    /// As written.
+    pub fn text(&self) -> String {
+        let parts = self.flags.iter().map(String::as_str).chain([self.request.text.as_str()]);
+        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+        format!("isolcpus={}", parts.join(","))
+    }
+}
+
 impl Boot {
     pub(crate) fn read(facts: &Facts) -> Self {
         let last = facts.cpus().possible.highest().unwrap_or_default();
@@ -88,7 +97,8 @@ impl Boot {
     }
 
     /// Every value of a parameter that may be given more than once.
-    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> + 'a {
+    pub fn values<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let name = name.replace('-', "_");
         let same = move |t: &&Token| t.name == name;
         self.tokens.iter().filter(same).map(|t| t.value.as_deref().unwrap_or_default())
     }
@@ -153,20 +163,25 @@ impl Token {
     }
 }
 
+/// Whatever starts with a letter is a flag, `all` and `N` as well: one that is not known is
+/// skipped, and one with other characters in it makes the kernel drop the whole parameter.
+/// (kernel/sched/isolation.c, housekeeping_isolcpus_setup)
 fn isolcpus(value: &str, last: usize) -> Isolcpus {
-    let starts_a_list = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_digit()) || part.starts_with("all") || part == "N"
-    };
-    let mut flags = Vec::new();
+    let mut flags: Vec<String> = Vec::new();
     let mut rest = value;
-    while let Some((part, tail)) = rest.split_once(',') {
-        if starts_a_list(part) {
-            break;
-        }
-        flags.push(part.to_owned());
+    while rest.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        let (flag, tail) = rest.split_once(',').unwrap_or((rest, ""));
+        flags.push(flag.to_owned());
         rest = tail;
     }
-    Isolcpus { flags, request: request(rest, last) }
+    let illegal = |flag: &&String| !flag.chars().all(|c| c.is_ascii_alphabetic() || c == '_');
+    let mut request = request(rest, last);
+    if let Some(flag) = flags.iter().find(illegal) {
+        request.cpus = Err(format!("the kernel refuses the flag `{flag}`"));
+    } else if let (Some(flag), true) = (flags.last(), rest.is_empty()) {
+        request.cpus = Err(format!("the kernel takes `{flag}` for a flag, and no list follows"));
+    }
+    Isolcpus { flags, request }
 }
 
 fn request(text: &str, last: usize) -> Request {
@@ -208,6 +223,25 @@ mod tests {
         let garbage_first = Boot::parse("isolcpus=x isolcpus=2-3", 3);
         assert_eq!(garbage_first.isolcpus.unwrap().request.cpus, cpus("2-3"));
         assert_eq!(boot.values("nohz_full").collect::<Vec<_>>(), ["1", "2-3"]);
+    }
+
+    #[test]
+    fn isolcpus_takes_what_starts_with_a_letter_for_a_flag() {
+        for line in ["isolcpus=all", "isolcpus=N", "isolcpus=all,N", "isolcpus=N-3,2"] {
+            let isolcpus = Boot::parse(line, 3).isolcpus.unwrap();
+            assert!(isolcpus.request.cpus.is_err(), "{line}: {isolcpus:?}");
+        }
+        let skipped = Boot::parse("isolcpus=all,2-N", 3).isolcpus.unwrap();
+        assert_eq!(skipped.flags, ["all"]);
+        assert_eq!(skipped.request.cpus, cpus("2-3"));
+        assert!(Boot::parse("isolcpus=all", 3).intended().is_empty());
+    }
+
+    #[test]
+    fn values_are_found_under_either_spelling_as_one_value_is() {
+        let boot = Boot::parse("a-b=1 a_b=2", 3);
+        assert_eq!(boot.value("a-b"), Some("2"));
+        assert_eq!(boot.values("a-b").collect::<Vec<_>>(), ["1", "2"]);
     }
 
     #[test]

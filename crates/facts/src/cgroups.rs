@@ -2,7 +2,7 @@
 
 use quietcore_measure::{CpuSet, Reading};
 use quietcore_sys::Host;
-use quietcore_sys::host::{ControlGroup, reading};
+use quietcore_sys::host::{Bandwidth, ControlGroup, reading};
 
 use crate::Facts;
 
@@ -30,6 +30,10 @@ pub struct Limits {
     pub seen: usize,
     /// Whether there were more.
     pub truncated: bool,
+    /// How many could not be read, though they are there.
+    pub unread: usize,
+    /// Whether those above and beside a container are out of sight.
+    pub nested: bool,
 }
 
 /// A quota of CPU time (CFS bandwidth), and what it did.
@@ -41,10 +45,10 @@ pub struct Quota {
     pub quota_us: u64,
     /// The period in microseconds.
     pub period_us: u64,
-    /// In how many periods the group was stopped.
-    pub throttled: u64,
+    /// In how many periods the group was stopped; `None` where `cpu.stat` does not tell.
+    pub throttled: Option<u64>,
     /// For how long in all, in microseconds, summed over CPUs.
-    pub throttled_us: u64,
+    pub throttled_us: Option<u64>,
 }
 
 /// A cpuset partition of version 2.
@@ -87,6 +91,24 @@ pub struct MemoryLimit {
 pub struct Membership {
     /// Controllers and path; no controllers for version 2.
     groups: Vec<(Vec<String>, String)>,
+}
+
+impl Limits {
+    /// Why a limit that is not among these may be there all the same.
+    pub fn incomplete(&self) -> Option<String> {
+        match self {
+            Self { truncated: true, seen, .. } => {
+                Some(format!("only {seen} control groups were looked at"))
+            }
+            Self { unread: unread @ 1.., .. } => {
+                Some(format!("{unread} control groups could not be read"))
+            }
+            Self { nested: true, .. } => {
+                Some("only the control groups of this container are in sight".to_owned())
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Cgroups {
@@ -148,6 +170,8 @@ pub(crate) fn limits(host: &Host) -> Reading<Limits> {
         unified: groups.unified,
         seen: groups.seen,
         truncated: groups.truncated,
+        unread: groups.unread,
+        nested: groups.nested,
         ..Limits::default()
     };
     for group in &groups.groups {
@@ -169,27 +193,14 @@ fn stat(text: &str, name: &str) -> Option<u64> {
     pairs.into_iter().find(|(key, _)| *key == name)?.1.trim().parse().ok()
 }
 
-/// Version 2: `cpu.max` holds `50000 100000`. Version 1: two files, and the time in nanoseconds.
 fn quota(group: &ControlGroup) -> Option<Quota> {
-    let (quota_us, period_us) = match text(group, "cpu.max") {
-        Some(max) => {
-            let (quota, period) = max.split_once(' ')?;
-            (quota.parse().ok()?, period.parse().ok()?)
-        }
-        None => (
-            text(group, "cpu.cfs_quota_us")?.parse().ok()?,
-            text(group, "cpu.cfs_period_us")?.parse().ok()?,
-        ),
-    };
-    let stats = text(group, "cpu.stat").unwrap_or_default();
-    let throttled_us =
-        stat(stats, "throttled_usec").or_else(|| stat(stats, "throttled_time").map(|ns| ns / 1000));
+    let bandwidth = Bandwidth::parse(|name| group.files.get(name).cloned())?;
     Some(Quota {
         folder: group.folder.clone(),
-        quota_us,
-        period_us,
-        throttled: stat(stats, "nr_throttled").unwrap_or_default(),
-        throttled_us: throttled_us.unwrap_or_default(),
+        quota_us: bandwidth.quota_us?,
+        period_us: bandwidth.period_us,
+        throttled: bandwidth.throttled,
+        throttled_us: bandwidth.throttled_us,
     })
 }
 
@@ -281,20 +292,9 @@ mod tests {
     }
 
     #[test]
-    fn quotas_of_both_versions_are_in_microseconds() {
-        let v2 = quota(&group(&[
-            ("cpu.max", "50000 100000\n"),
-            ("cpu.stat", "usage_usec 9\nnr_periods 10\nnr_throttled 3\nthrottled_usec 4500\n"),
-        ]))
-        .unwrap();
-        let v1 = quota(&group(&[
-            ("cpu.cfs_quota_us", "50000\n"),
-            ("cpu.cfs_period_us", "100000\n"),
-            ("cpu.stat", "nr_periods 10\nnr_throttled 3\nthrottled_time 4500000\n"),
-        ]))
-        .unwrap();
-        assert_eq!(v1, v2);
-        assert_eq!((v1.quota_us, v1.throttled, v1.throttled_us), (50_000, 3, 4500));
+    fn a_quota_without_statistics_has_not_been_without_effect() {
+        let found = quota(&group(&[("cpu.max", "50000 100000\n")])).unwrap();
+        assert_eq!((found.quota_us, found.throttled), (50_000, None));
         for garbage in ["", "max 100000", "x y", "-1 5", "5"] {
             assert_eq!(quota(&group(&[("cpu.max", garbage)])), None, "{garbage}");
         }

@@ -1,7 +1,7 @@
 //! Clocks: what the kernel reads time from, who keeps it right, and clocks on network cards.
 
 use quietcore_measure::Reading;
-use quietcore_sys::host::{Timekeeping, reading};
+use quietcore_sys::host::{Timekeeping, Trouble, reading};
 
 use crate::Facts;
 
@@ -18,8 +18,9 @@ pub struct Clock {
     pub available: Reading<Vec<String>>,
     /// Whether the wall clock is kept right.
     pub timekeeping: Reading<Timekeeping>,
-    /// PTP hardware clocks as `ptp0`, with the name their driver gives them.
-    pub hardware: Vec<(String, String)>,
+    /// PTP hardware clocks as `ptp0`, with the name their driver gives them; or why they could not
+    /// be listed.
+    pub hardware: Reading<Vec<(String, String)>>,
     /// Daemons that hold a PTP hardware clock open, with its name; or why that could not be seen.
     pub users: Reading<Vec<(String, String)>>,
 }
@@ -28,20 +29,19 @@ impl Clock {
     pub(crate) fn read(facts: &Facts) -> Self {
         let host = facts.host();
         let names = reading(host.line(&format!("{SOURCE}/available_clocksource")));
-        let hardware: Vec<(String, String)> = host
-            .list("/sys/class/ptp")
-            .unwrap_or_default()
-            .into_iter()
-            .map(|ptp| {
-                let name = host.line(&format!("/sys/class/ptp/{ptp}/clock_name"));
-                (ptp, name.unwrap_or_default())
-            })
-            .collect();
+        let named = |ptp: String| {
+            let name = host.line(&format!("/sys/class/ptp/{ptp}/clock_name"));
+            (ptp, name.unwrap_or_default())
+        };
+        let hardware = match reading(host.list("/sys/class/ptp")) {
+            Reading::Unsupported(_) => Reading::Measured(Vec::new()),
+            listed => listed.map(|names| names.into_iter().map(named).collect::<Vec<_>>()),
+        };
         Self {
             source: reading(host.line(&format!("{SOURCE}/current_clocksource"))),
             available: names.map(|n| n.split_whitespace().map(str::to_owned).collect()),
             timekeeping: reading(host.timekeeping()),
-            users: match hardware.is_empty() {
+            users: match hardware.value().is_some_and(Vec::is_empty) {
                 true => Reading::Measured(Vec::new()),
                 false => users(facts),
             },
@@ -61,7 +61,10 @@ fn users(facts: &Facts) -> Reading<Vec<(String, String)>> {
         .iter()
         .filter(|task| task.pid == task.tid && !task.kernel && USERS.contains(&task.name.as_str()));
     let mut users = Vec::new();
-    let mut unread = None;
+    let mut unread = match facts.tasks().complete() {
+        true => None,
+        false => Some(facts.tasks().why_incomplete()),
+    };
     for task in daemons {
         let folder = format!("/proc/{}/fd", task.pid);
         let open = match host.list(&folder) {
@@ -71,9 +74,17 @@ fn users(facts: &Facts) -> Reading<Vec<(String, String)>> {
                 continue;
             }
         };
-        let targets = open.iter().filter_map(|fd| host.link(&format!("{folder}/{fd}")).ok());
-        let clocks = targets.filter_map(|to| Some(to.strip_prefix("/dev/ptp")?.to_owned()));
-        users.extend(clocks.map(|number| (task.name.clone(), format!("ptp{number}"))));
+        for fd in open {
+            match host.link(&format!("{folder}/{fd}")) {
+                Ok(to) => {
+                    let clock = to.strip_prefix("/dev/ptp");
+                    users.extend(clock.map(|number| (task.name.clone(), format!("ptp{number}"))));
+                }
+                // Closed in between.
+                Err(error) if error.trouble == Trouble::Missing => {}
+                Err(error) => unread = Some(error.to_string()),
+            }
+        }
     }
     users.sort();
     users.dedup();

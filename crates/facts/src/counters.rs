@@ -38,8 +38,9 @@ pub struct Counters {
     pub idle: BTreeMap<usize, Vec<idle::StateUse>>,
     /// The process under audit, empty if there is none.
     pub process: ProcessCounters,
-    /// Control groups with a quota of CPU time, and how often it stopped them.
-    pub quotas: Vec<Quota>,
+    /// Control groups with a quota of CPU time, and how often it stopped them; `None` where they
+    /// could not be read.
+    pub quotas: Option<Vec<Quota>>,
 }
 
 /// Time of a CPU by kind in clock ticks of 1/100 s.
@@ -84,7 +85,7 @@ impl Counters {
             throttles: throttles(host, online),
             idle: idle::uses(host, online),
             process: ProcessCounters::read(facts),
-            quotas: cgroups::limits(host).value().map(|l| l.quotas.clone()).unwrap_or_default(),
+            quotas: cgroups::limits(host).value().map(|limits| limits.quotas.clone()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use quietcore_measure::{CpuSet, Reading};
 use quietcore_sys::Host;
-use quietcore_sys::host::reading;
+use quietcore_sys::host::{HostError, Trouble, reading};
 
 use crate::Facts;
 
@@ -14,6 +14,8 @@ const CPU: &str = "/sys/devices/system/cpu";
 pub struct Frequency {
     /// One per group of CPUs that share a clock; empty where there is no driver.
     pub policies: Vec<Policy>,
+    /// Why some could not be read, though they are there.
+    pub unread: Option<String>,
     /// Whether the CPU may go beyond its rated frequency.
     pub turbo: Reading<bool>,
     /// The file that says so, where there is one.
@@ -62,13 +64,31 @@ impl Frequency {
     pub(crate) fn read(facts: &Facts) -> Self {
         let host = facts.host();
         let cpuid_base = cpuid_base(facts);
-        let names = host.list(&format!("{CPU}/cpufreq")).unwrap_or_default();
+        let mut unread = None;
+        let names = host.list(&format!("{CPU}/cpufreq")).unwrap_or_else(|error| {
+            note(&mut unread, &error);
+            Vec::new()
+        });
         let mut numbers: Vec<u32> =
             names.iter().filter_map(|name| name.strip_prefix("policy")?.parse().ok()).collect();
         numbers.sort_unstable();
-        let policies = numbers.iter().filter_map(|number| policy(host, *number, &cpuid_base));
+        let mut policies = Vec::new();
+        for number in numbers {
+            match policy(host, number, &cpuid_base) {
+                Ok(policy) => policies.extend(policy),
+                Err(error) => note(&mut unread, &error),
+            }
+        }
         let (turbo, turbo_file) = turbo(host);
-        Self { policies: policies.collect(), turbo, turbo_file, cpuid_base }
+        Self { policies, unread, turbo, turbo_file, cpuid_base }
+    }
+
+    /// What the lack of a policy means: `why` where there is none, or that it is not known.
+    pub fn without(&self, why: &str) -> Reading<()> {
+        match &self.unread {
+            Some(unread) => Reading::Failed(unread.clone()),
+            None => Reading::Unsupported(why.to_owned()),
+        }
     }
 
     /// The settings of a CPU.
@@ -87,13 +107,26 @@ impl Frequency {
     }
 }
 
-fn policy(host: &Host, number: u32, cpuid_base: &Reading<Base>) -> Option<Policy> {
+/// Keeps why something could not be read; what is not there was not to be read.
+fn note(unread: &mut Option<String>, error: &HostError) {
+    if error.trouble != Trouble::Missing {
+        unread.get_or_insert_with(|| error.to_string());
+    }
+}
+
+/// `None` for a policy whose CPUs are all offline.
+fn policy(
+    host: &Host,
+    number: u32,
+    cpuid_base: &Reading<Base>,
+) -> Result<Option<Policy>, HostError> {
     let folder = format!("{CPU}/cpufreq/policy{number}");
     let line = |name: &str| host.line(&format!("{folder}/{name}"));
     let khz = |name: &str| reading(host.number(&format!("{folder}/{name}")));
-    let cpus = host.line(&format!("{folder}/affected_cpus")).ok()?;
+    let cpus = host.line(&format!("{folder}/affected_cpus"))?;
     let cpus: CpuSet = cpus.split_whitespace().filter_map(|cpu| cpu.parse().ok()).collect();
-    Some(Policy {
+    let Some(lowest) = cpus.lowest() else { return Ok(None) };
+    Ok(Some(Policy {
         name: format!("policy{number}"),
         driver: line("scaling_driver").unwrap_or_default(),
         governor: line("scaling_governor").unwrap_or_default(),
@@ -103,9 +136,9 @@ fn policy(host: &Host, number: u32, cpuid_base: &Reading<Base>) -> Option<Policy
         hardware_min_khz: khz("cpuinfo_min_freq"),
         hardware_max_khz: khz("cpuinfo_max_freq"),
         bios_limit_khz: khz("bios_limit"),
-        base: base(host, &folder, cpus.lowest()?, cpuid_base),
+        base: base(host, &folder, lowest, cpuid_base),
         cpus,
-    })
+    }))
 }
 
 /// The driver knows best; then the firmware's table; CPUID last, as it knows one figure only.
@@ -182,6 +215,18 @@ mod tests {
         assert!(host.policies.is_empty());
         assert!(matches!(host.base(0), Reading::Unsupported(_)));
         assert!(host.turbo.value().is_none());
+    }
+
+    #[test]
+    fn policies_that_may_not_be_read_are_not_taken_for_none() {
+        let denied = json!({"error": "denied"});
+        let listing = json!({"list /sys/devices/system/cpu/cpufreq": denied});
+        assert!(matches!(frequency(listing).without("none"), Reading::Failed(_)));
+        let mut file = json!({"list /sys/devices/system/cpu/cpufreq": ["policy2"]});
+        file[format!("{POLICY}/affected_cpus")] = denied;
+        assert!(matches!(frequency(file).without("none"), Reading::Failed(_)));
+        let missing = json!({"list /sys/devices/system/cpu/cpufreq": null});
+        assert!(matches!(frequency(missing).without("none"), Reading::Unsupported(_)));
     }
 
     #[test]

@@ -79,6 +79,13 @@ impl Irqs {
     }
 }
 
+impl Irqs {
+    /// Whether `/proc/interrupts` was read: its first line names CPUs on every host.
+    pub fn known(&self) -> bool {
+        !self.counts.cpus.is_empty()
+    }
+}
+
 impl Irq {
     /// `24 (eth0-rx-3)`, as reports name it.
     pub fn label(&self) -> String {

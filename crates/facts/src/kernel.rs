@@ -1,7 +1,7 @@
 //! The kernel: its version, what it was built with, what its log says.
 
 use quietcore_measure::Reading;
-use quietcore_sys::host::{KernelLog, LogLine, reading};
+use quietcore_sys::host::{KernelLog, LogLine, Trouble, reading};
 
 use crate::Facts;
 
@@ -30,7 +30,13 @@ impl Kernel {
             release: host.line("/proc/sys/kernel/osrelease").unwrap_or_default(),
             memory_bytes: kib.saturating_mul(1024),
             hz: host.config("HZ").ok().flatten().and_then(|hz| hz.parse().ok()),
-            log: reading(host.kernel_log()),
+            // Every kernel has a log: a container without /dev/kmsg proves nothing by it.
+            log: match host.kernel_log() {
+                Err(error) if error.trouble == Trouble::Missing => {
+                    Reading::Failed("kernel log: there is no /dev/kmsg here".to_owned())
+                }
+                answer => reading(answer),
+            },
         }
     }
 
@@ -55,5 +61,22 @@ impl Kernel {
                 found => Reading::Measured(found),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quietcore_sys::Host;
+    use quietcore_sys::host::Snapshot;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_not_there_was_not_read() {
+        let mut host = Snapshot::new("t");
+        host.set("kernel log", Value::Null);
+        let kernel = Kernel::read(&Facts::of(Host::recorded(host)));
+        assert!(matches!(kernel.log, Reading::Failed(_)), "{:?}", kernel.log);
     }
 }

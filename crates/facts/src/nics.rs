@@ -1,7 +1,7 @@
 //! Network interfaces: the physical ones, their queues, interrupts and what their drivers answer.
 
 use quietcore_measure::{CpuSet, Reading};
-use quietcore_sys::host::{Ethtool, reading};
+use quietcore_sys::host::{Ethtool, Trouble, reading};
 
 use crate::Facts;
 
@@ -12,6 +12,8 @@ const NET: &str = "/sys/class/net";
 pub struct Nics {
     /// Every interface by name, or why they could not be listed.
     pub names: Reading<Vec<String>>,
+    /// Why some could not be looked at, though they are there.
+    pub unread: Option<String>,
     /// Interfaces with a device behind them that are in use.
     pub up: Vec<Nic>,
     /// Interfaces built upon others: bridges, bonds, VLANs.
@@ -85,10 +87,18 @@ impl Nics {
     pub(crate) fn read(facts: &Facts) -> Self {
         let host = facts.host();
         let names = reading(host.list(NET));
-        let mut nics = Self { up: Vec::new(), stacks: Vec::new(), names };
+        let mut nics = Self { up: Vec::new(), stacks: Vec::new(), unread: None, names };
         let mtu = |name: &str| host.number(&format!("{NET}/{name}/mtu")).ok();
         for name in nics.names.value().into_iter().flatten() {
-            let Ok(entries) = host.list(&format!("{NET}/{name}")) else { continue };
+            let entries = match host.list(&format!("{NET}/{name}")) {
+                Ok(entries) => entries,
+                // It went away in between; a plain file there, as `bonding_masters`, is none.
+                Err(error) if error.trouble == Trouble::Missing => continue,
+                Err(error) => {
+                    nics.unread.get_or_insert_with(|| error.to_string());
+                    continue;
+                }
+            };
             let lower: Vec<_> = entries
                 .iter()
                 .filter_map(|entry| entry.strip_prefix("lower_"))
@@ -184,12 +194,12 @@ fn in_use(facts: &Facts, name: &str) -> bool {
     match host.line(&format!("{NET}/{name}/operstate")).as_deref() {
         Ok("up") => true,
         Ok("unknown") => {
-            let flags = host.line(&format!("{NET}/{name}/flags")).unwrap_or_default();
+            // Rather judged in vain than passed over.
+            let Ok(flags) = host.line(&format!("{NET}/{name}/flags")) else { return true };
             let digits = flags.strip_prefix("0x").unwrap_or_default();
             u32::from_str_radix(digits, 16).is_ok_and(|flags| flags & 1 == 1)
         }
         Ok(_) => false,
-        // Rather judged in vain than passed over.
         Err(_) => true,
     }
 }
@@ -222,7 +232,26 @@ fn names(actions: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use quietcore_sys::Host;
+    use quietcore_sys::host::Snapshot;
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_card_that_may_not_be_looked_at_is_not_passed_over() {
+        let mut host = Snapshot::new("t");
+        host.set("list /sys/class/net", json!(["eth0", "gone"]));
+        host.set("list /sys/class/net/gone", json!(null));
+        host.set("list /sys/class/net/eth0", json!({"error": "denied"}));
+        let nics = Nics::read(&Facts::of(Host::recorded(host.clone())));
+        assert!(nics.unread.as_ref().is_some_and(|why| why.contains("eth0")), "{nics:?}");
+        host.set("list /sys/class/net/eth0", json!(["device"]));
+        host.set("read /sys/class/net/eth0/operstate", json!("unknown\n"));
+        host.set("read /sys/class/net/eth0/flags", json!({"error": "denied"}));
+        let nics = Nics::read(&Facts::of(Host::recorded(host)));
+        assert_eq!((nics.up.len(), nics.unread), (1, None));
+    }
 
     #[test]
     fn handlers_name_an_interface_as_a_whole_word_only() {

@@ -126,19 +126,31 @@ impl Service {
                 String::new(),
                 String::new(),
             ),
+            Reading::Measured(said) if !said.is_active() && facts.tasks().contained() => of(
+                Reading::Failed(facts.tasks().why_incomplete()),
+                format!("systemctl show {unit}"),
+                format!("{}, {}, in this container", said.load, said.active),
+            ),
             Reading::Measured(said) => {
                 let file = if said.file.is_empty() { "no unit file" } else { &said.file };
                 let value = format!("{}, {}, {file}", said.load, said.active);
                 of(Reading::Measured(said.is_active()), format!("systemctl show {unit}"), value)
             }
+            // That a container has no systemd tells nothing of the host.
+            Reading::Unsupported(_) if !facts.tasks().complete() => of(
+                Reading::Failed(facts.tasks().why_incomplete()),
+                String::new(),
+                String::new(),
+            ),
             // No systemd: no timers, and what processes there are is all there is.
             Reading::Unsupported(why) if process.is_empty() => {
                 of(Reading::Measured(false), "systemctl show".to_owned(), why)
             }
-            Reading::Unsupported(_) => {
-                let running = facts.tasks().all.as_ref().map(|_| false);
-                of(running, "/proc/*/stat".to_owned(), format!("no process {process}"))
-            }
+            Reading::Unsupported(_) => of(
+                Reading::Measured(false),
+                "/proc/*/stat".to_owned(),
+                format!("no process {process}"),
+            ),
             Reading::Failed(why) => of(Reading::Failed(why), String::new(), String::new()),
         }
     }
@@ -152,19 +164,26 @@ mod tests {
 
     use super::*;
 
-    fn services(units: Value, processes: &[&str]) -> Services {
+    /// Process 1 is `init`, 2 is `kthreadd` where the whole host is seen.
+    fn services_of(units: Value, whole: bool, processes: &[&str]) -> Services {
+        let init = if whole { &["init", "kthreadd"][..] } else { &["init"] };
         let task = |(index, name): (usize, &&str)| Task {
             pid: index as u32 + 1,
             tid: index as u32 + 1,
             name: (*name).to_owned(),
+            kernel: *name == "kthreadd",
             ..Task::default()
         };
-        let tasks: Vec<Task> = processes.iter().enumerate().map(task).collect();
+        let tasks: Vec<Task> = init.iter().chain(processes).enumerate().map(task).collect();
         let mut host = Snapshot::new("t");
         host.set(&format!("units {}", Services::units().join(" ")), units);
         host.set("tasks", json!(tasks));
         host.set("list /etc/cron.daily", json!(["apt-compat", "man-db"]));
         Services::read(&Facts::of(Host::recorded(host)))
+    }
+
+    fn services(units: Value, processes: &[&str]) -> Services {
+        services_of(units, true, processes)
     }
 
     fn running(services: &Services, unit: &str) -> Option<bool> {
@@ -192,6 +211,20 @@ mod tests {
         assert_eq!(running(&services, "irqbalance.service"), Some(false));
         assert_eq!(running(&services, "apt-daily.timer"), Some(false));
         assert_eq!(services.cron_daily, ["apt-compat", "man-db"]);
+    }
+
+    #[test]
+    fn a_container_proves_what_runs_and_not_what_does_not() {
+        let services = services_of(Value::Null, false, &["irqbalance", "cron"]);
+        assert_eq!(running(&services, "irqbalance.service"), Some(true));
+        assert_eq!(running(&services, "auditd.service"), None);
+        assert_eq!(running(&services, "apt-daily.timer"), None);
+        // A container that runs a systemd of its own.
+        let unit = |active| json!({"load": "loaded", "active": active, "file": ""});
+        let units = json!({"tuned.service": unit("active"), "auditd.service": unit("inactive")});
+        let services = services_of(units, false, &[]);
+        assert_eq!(running(&services, "tuned.service"), Some(true));
+        assert_eq!(running(&services, "auditd.service"), None);
     }
 
     #[test]

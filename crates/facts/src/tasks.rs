@@ -22,6 +22,25 @@ impl Tasks {
         self.all.value().into_iter().flatten()
     }
 
+    /// Whether the list is that of the whole host: a container, and hidepid, show programs only, so
+    /// that what is not in the list may run all the same.
+    pub fn complete(&self) -> bool {
+        self.iter().any(|task| task.kernel)
+    }
+
+    /// Why the list proves nothing by what is not in it.
+    pub fn why_incomplete(&self) -> String {
+        match self.all.value() {
+            None => self.all.why().to_owned(),
+            Some(_) => "no kernel thread is visible: a container, or hidepid".to_owned(),
+        }
+    }
+
+    /// Whether process 1 is that of a container, whose systemd knows nothing of the host's units.
+    pub fn contained(&self) -> bool {
+        !self.complete() && self.iter().any(|task| task.tid == 1)
+    }
+
     /// Threads that may run on any of these CPUs.
     pub fn allowed_on<'a>(&'a self, cpus: &'a CpuSet) -> impl Iterator<Item = &'a Task> {
         self.iter().filter(|task| task.affinity.intersects(cpus))
@@ -37,5 +56,26 @@ impl Tasks {
     pub fn named(&self, name: &str) -> Option<&Task> {
         let kept = &name[..name.len().min(15)];
         self.iter().find(|task| task.pid == task.tid && !task.kernel && task.name == kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tasks(shown: &[(u32, bool)]) -> Tasks {
+        let task = |&(tid, kernel): &(u32, bool)| Task { tid, kernel, ..Task::default() };
+        Tasks { all: Reading::Measured(shown.iter().map(task).collect()) }
+    }
+
+    #[test]
+    fn a_list_without_kernel_threads_is_not_the_whole_host() {
+        assert!(tasks(&[(1, false), (2, true)]).complete());
+        let container = tasks(&[(1, false), (7, false)]);
+        assert!(!container.complete() && container.contained());
+        let hidden = tasks(&[(4000, false)]);
+        assert!(!hidden.complete() && !hidden.contained());
+        let unread = Tasks { all: Reading::Failed("denied".to_owned()) };
+        assert!(!unread.complete() && unread.why_incomplete() == "denied");
     }
 }

@@ -13,6 +13,9 @@ pub(crate) fn in_use(facts: &Facts) -> Result<&[Nic], Verdict> {
     if nics.names.value().is_none() {
         return Err(Verdict::unread(&nics.names));
     }
+    if let Some(why) = &nics.unread {
+        return Err(Verdict::unknown(why));
+    }
     match nics.up.is_empty() {
         true => Err(Verdict::not_applicable("no physical network interface is up")),
         false => Ok(&nics.up),

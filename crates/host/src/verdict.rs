@@ -1,5 +1,6 @@
 //! What a check says of a host, and the words to say it with.
 
+use quietcore_facts::Facts;
 use quietcore_measure::{Evidence, Finding, Impact, Reading, Status};
 use quietcore_sys::{HostError, Trouble};
 
@@ -54,6 +55,16 @@ impl Verdict {
     /// Which CPUs there are, or which share a core, could not be read.
     pub fn unknown_cpus() -> Self {
         Self::unknown("/sys/devices/system/cpu (online, cpu*/topology) could not be read")
+    }
+
+    /// Which interrupts there are could not be read.
+    pub fn unknown_interrupts() -> Self {
+        Self::unknown("/proc/interrupts could not be read")
+    }
+
+    /// Threads that are not in the list may be there all the same.
+    pub fn unknown_tasks(facts: &Facts) -> Self {
+        Self::unknown(facts.tasks().why_incomplete())
     }
 
     /// Needs counters over time.

@@ -179,7 +179,7 @@ impl Collector {
             _ if name.contains("Shenandoah") => Some(Self::Shenandoah),
             _ if name.starts_with("ZGC") || name.starts_with("Z ") => Some(Self::Z),
             _ if name.starts_with("G1") => Some(Self::G1),
-            _ if name.starts_with("PS") => Some(Self::Parallel),
+            _ if name.starts_with("PS") || name.starts_with("Parallel") => Some(Self::Parallel),
             _ if name.contains("CMS") || name.contains("ParNew") => Some(Self::Cms),
             "Copy" | "MSC" | "MarkSweepCompact" => Some(Self::Serial),
             _ if name.starts_with("Serial") => Some(Self::Serial),
@@ -269,6 +269,8 @@ mod tests {
         for (name, collector) in [
             ("Copy", Some(Collector::Serial)),
             ("PSScavenge", Some(Collector::Parallel)),
+            ("Parallel young collection pauses", Some(Collector::Parallel)),
+            ("Parallel full collection pauses", Some(Collector::Parallel)),
             ("G1 young collection pauses", Some(Collector::G1)),
             ("G1 incremental collections", Some(Collector::G1)),
             ("ZGC concurrent cycle pauses", Some(Collector::Z)),

@@ -1,4 +1,6 @@
-use quietcore_facts::cgroups::Quota;
+use std::collections::BTreeSet;
+
+use quietcore_facts::cgroups::{Membership, Quota};
 use quietcore_facts::{Cgroups, Facts};
 use quietcore_measure::Cause;
 
@@ -27,22 +29,19 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let reading = &facts.cgroups().limits;
     let Some(limits) = reading.value() else { return Verdict::unread(reading) };
-    let mut stopped: Vec<&Quota> = limits.quotas.iter().filter(|q| q.throttled > 0).collect();
-    stopped.sort_by_key(|quota| std::cmp::Reverse(quota.throttled_us));
-    if let Some(worst) = stopped.first() {
-        let verdict = Verdict::fail(format!(
-            "{} stopped {} times by its quota{}",
-            worst.folder,
-            worst.throttled,
-            match stopped.len() {
-                1 => String::new(),
-                more => format!(", and {} groups more", more - 1),
-            }
-        ));
-        return with_quotas(verdict.costs_us(mean_us(worst)), &stopped).fix(fix(worst));
-    }
     let member = Cgroups::membership(facts, scope.pid);
     let within = |quota: &&Quota| member.value().is_some_and(|m| m.is_within(&quota.folder));
+    let mut stopped: Vec<&Quota> =
+        limits.quotas.iter().filter(|quota| quota.throttled.is_some_and(|n| n > 0)).collect();
+    if !stopped.is_empty() {
+        let tasks = on_latency_cpus(facts, scope);
+        let matters = |quota: &Quota| {
+            within(&quota) || tasks.iter().any(|member| member.is_within(&quota.folder))
+        };
+        // What matters goes first, then what was stopped for longest.
+        stopped.sort_by_key(|quota| std::cmp::Reverse((matters(quota), quota.throttled_us)));
+        return judge_stopped(&stopped, stopped.first().is_some_and(|quota| matters(quota)));
+    }
     let own: Vec<&Quota> = limits.quotas.iter().filter(within).collect();
     if let Some(first) = own.first() {
         let verdict = Verdict::warn(format!(
@@ -52,8 +51,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         ));
         return with_quotas(verdict, &own).fix(fix(first));
     }
-    if limits.truncated {
-        return Verdict::unknown(format!("only {} control groups were looked at", limits.seen));
+    if let Some(quota) = limits.quotas.iter().find(|quota| quota.throttled.is_none()) {
+        let title = format!("{}/cpu.stat does not tell whether it was stopped", quota.folder);
+        return Verdict::unknown(title);
+    }
+    if let Some(why) = limits.incomplete() {
+        return Verdict::unknown(why);
     }
     let all: Vec<&Quota> = limits.quotas.iter().collect();
     let verdict = match all.is_empty() {
@@ -63,10 +66,35 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     with_quotas(verdict, &all)
 }
 
+/// Where the programs stand that were put on latency CPUs.
+fn on_latency_cpus(facts: &Facts, scope: &Scope) -> Vec<Membership> {
+    let pids: BTreeSet<u32> =
+        facts.tasks().confined_to(&scope.cpus).map(|task| task.pid).collect();
+    let members = pids.iter().map(|pid| Cgroups::membership(facts, Some(*pid)));
+    members.filter_map(|member| member.value().cloned()).collect()
+}
+
+/// On the quotas that stopped someone; whether the first is one of a group that matters here.
+fn judge_stopped(stopped: &[&Quota], matters: bool) -> Verdict {
+    let Some(worst) = stopped.first() else { return Verdict::unknown("no quota was given") };
+    let title = format!(
+        "{} stopped {} times by its quota{}",
+        worst.folder,
+        worst.throttled.unwrap_or_default(),
+        match stopped.len() {
+            1 => String::new(),
+            more => format!(", and {} groups more", more - 1),
+        }
+    );
+    let verdict = Verdict::fail_if(matters, title).costs_us(mean_us(worst));
+    with_quotas(verdict, stopped).fix(fix(worst))
+}
+
 /// Mean time of one stop in microseconds. Time is summed over CPUs, so a stop of a group that ran
 /// on several counts several times: the period bounds it.
 fn mean_us(quota: &Quota) -> f64 {
-    let mean = quota.throttled_us as f64 / quota.throttled.max(1) as f64;
+    let stopped = quota.throttled.unwrap_or_default().max(1);
+    let mean = quota.throttled_us.unwrap_or_default() as f64 / stopped as f64;
     mean.clamp(1.0, quota.period_us.max(1) as f64)
 }
 
@@ -78,8 +106,8 @@ fn with_quotas(verdict: Verdict, quotas: &[&Quota]) -> Verdict {
                 "{} µs per {} µs, stopped {} times for {} ms",
                 quota.quota_us,
                 quota.period_us,
-                quota.throttled,
-                quota.throttled_us / 1000
+                quota.throttled.map_or("?".to_owned(), |times| times.to_string()),
+                quota.throttled_us.map_or("?".to_owned(), |us| (us / 1000).to_string())
             ),
         )
     })
@@ -104,8 +132,8 @@ mod tests {
     fn the_mean_stop_is_no_longer_than_a_period() {
         let quota = |throttled, throttled_us| Quota {
             period_us: 100_000,
-            throttled,
-            throttled_us,
+            throttled: Some(throttled),
+            throttled_us: Some(throttled_us),
             ..Quota::default()
         };
         assert_eq!(mean_us(&quota(10, 400_000)), 40_000.0);

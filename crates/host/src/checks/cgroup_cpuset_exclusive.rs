@@ -54,9 +54,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             format!("{} shares CPUs {} with it", other.folder, other.cpus.and(&set.cpus))
         }));
     }
-    let verdict = match wrong.is_empty() {
-        true => Verdict::pass("cpusets for latency have their CPUs to themselves"),
-        false => Verdict::fail(wrong.join("; ")),
+    let verdict = match (wrong.is_empty(), limits.incomplete()) {
+        (true, Some(why)) => Verdict::unknown(why),
+        (true, None) => Verdict::pass("cpusets for latency have their CPUs to themselves"),
+        (false, _) => Verdict::fail(wrong.join("; ")),
     };
     let verdict = own.iter().take(8).fold(verdict, |verdict, set| {
         verdict.evidence(

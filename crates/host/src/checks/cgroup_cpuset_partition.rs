@@ -29,9 +29,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let Some(limits) = reading.value() else { return Verdict::unread(reading) };
     let partitions = &limits.partitions;
     if partitions.is_empty() {
-        return match limits.truncated {
-            true => Verdict::unknown(format!("only {} control groups were looked at", limits.seen)),
-            false => Verdict::not_applicable("no control group is a cpuset partition"),
+        return match limits.incomplete() {
+            Some(why) => Verdict::unknown(why),
+            None => Verdict::not_applicable("no control group is a cpuset partition"),
         };
     }
     let invalid: Vec<&Partition> =

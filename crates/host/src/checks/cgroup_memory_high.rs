@@ -28,9 +28,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let reading = &facts.cgroups().limits;
     let Some(limits) = reading.value() else { return Verdict::unread(reading) };
     let Some(first) = limits.memory.first() else {
-        return match limits.truncated {
-            true => Verdict::unknown(format!("only {} control groups were looked at", limits.seen)),
-            false => Verdict::pass("no control group has run into a memory limit"),
+        return match limits.incomplete() {
+            Some(why) => Verdict::unknown(why),
+            None => Verdict::pass("no control group has run into a memory limit"),
         };
     };
     let member = Cgroups::membership(facts, scope.pid);

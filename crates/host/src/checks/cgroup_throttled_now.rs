@@ -25,20 +25,31 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let Some(probe) = facts.probe() else { return Verdict::needs_probe() };
     let reading = &facts.cgroups().limits;
     let Some(limits) = reading.value() else { return Verdict::unread(reading) };
-    let (first, second) = (&probe.first.quotas, &probe.second.quotas);
+    let (Some(first), Some(second)) = (&probe.first.quotas, &probe.second.quotas) else {
+        return Verdict::unknown("the control groups could not be read twice");
+    };
     if second.is_empty() && first.is_empty() {
-        return match limits.truncated {
-            true => Verdict::unknown(format!("only {} control groups were looked at", limits.seen)),
-            false => Verdict::pass("no control group has a quota of CPU time"),
+        return match limits.incomplete() {
+            Some(why) => Verdict::unknown(why),
+            None => Verdict::pass("no control group has a quota of CPU time"),
         };
     }
     let grew = |now: &Quota| {
         let before = first.iter().find(|quota| quota.folder == now.folder)?;
-        let times = now.throttled.checked_sub(before.throttled).filter(|times| *times > 0)?;
-        Some((now.folder.clone(), times, now.throttled_us.saturating_sub(before.throttled_us)))
+        let times = now.throttled?.checked_sub(before.throttled?).filter(|times| *times > 0)?;
+        let us = now.throttled_us.zip(before.throttled_us);
+        let us = us.map_or(0, |(now, before)| now.saturating_sub(before));
+        Some((now.folder.clone(), times, us))
     };
     let growing: Vec<(String, u64, u64)> = second.iter().filter_map(grew).collect();
     let Some((folder, times, us)) = growing.first() else {
+        let untold = first.iter().chain(second).find(|quota| quota.throttled.is_none());
+        if let Some(quota) = untold {
+            return Verdict::unknown(format!("{}/cpu.stat does not tell", quota.folder));
+        }
+        if let Some(why) = limits.incomplete() {
+            return Verdict::unknown(why);
+        }
         return Verdict::pass(format!("none of {} quotas stopped anyone meanwhile", second.len()));
     };
     let title = format!("{folder} was stopped {times} times while we looked");

@@ -33,8 +33,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         })
         .collect();
     let named = |(name, driver): &(String, String)| (name.clone(), driver.clone());
-    let mut clocks: Vec<(String, String)> = clock.hardware.iter().map(named).collect();
+    let listed = clock.hardware.value().into_iter().flatten();
+    let mut clocks: Vec<(String, String)> = listed.map(named).collect();
     clocks.extend(of_cards);
+    if clocks.is_empty() && clock.hardware.value().is_none() {
+        return Verdict::unread(&clock.hardware);
+    }
     if clocks.is_empty() {
         return Verdict::not_applicable("no network card has a clock of its own");
     }

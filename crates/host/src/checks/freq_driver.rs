@@ -24,6 +24,9 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/sys/devices/system/cpu/cpufreq/policy*/scaling_driver";
     let Some(policy) = facts.frequency().policies.first() else {
+        if let Some(why) = &facts.frequency().unread {
+            return Verdict::unknown(why);
+        }
         return match facts.cpus().hypervisor.as_deref() {
             Some("none") => Verdict::fail_if(
                 scope.is_declared(),

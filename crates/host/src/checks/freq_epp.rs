@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use quietcore_facts::Facts;
-use quietcore_measure::{Cause, CpuSet};
+use quietcore_facts::frequency::Policy;
+use quietcore_measure::{Cause, CpuSet, Reading};
 
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
@@ -32,10 +33,13 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         }
     }
     if found.is_empty() {
-        return Verdict::not_applicable(
-            "no energy_performance_preference: the hardware does not \
-             choose the frequency",
-        );
+        let denied = |policy: &&Policy| matches!(policy.preference, Reading::Failed(_));
+        if let Some(policy) = facts.frequency().of_any(&cpus).find(denied) {
+            return Verdict::unread(&policy.preference);
+        }
+        let none =
+            "no energy_performance_preference: the hardware does not choose the frequency";
+        return Verdict::unread(&facts.frequency().without(none));
     }
     let told = found.values().fold(CpuSet::new(), |all, set| all.or(set));
     let untold = cpus.minus(&told);

@@ -27,10 +27,8 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let frequency = facts.frequency();
     if frequency.policies.is_empty() {
-        return Verdict::not_applicable(
-            "no frequency driver: there is no governor (see \
-             freq.driver)",
-        );
+        let none = "no frequency driver: there is no governor (see freq.driver)";
+        return Verdict::unread(&frequency.without(none));
     }
     let cpus = scope.judged(facts);
     let mut found: BTreeMap<&str, CpuSet> = BTreeMap::new();

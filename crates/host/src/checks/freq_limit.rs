@@ -27,7 +27,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let cpus = scope.judged(facts);
     let policies: Vec<&Policy> = facts.frequency().of_any(&cpus).collect();
     if policies.is_empty() {
-        return Verdict::not_applicable("no frequency driver: there is no cap to see");
+        let none = "no frequency driver: there is no cap to see";
+        return Verdict::unread(&facts.frequency().without(none));
     }
     let capped: Vec<_> =
         policies.iter().filter_map(|policy| Some((*policy, cap(policy)?))).collect();

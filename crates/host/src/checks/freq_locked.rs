@@ -28,7 +28,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let cpus = scope.judged(facts);
     let policies: Vec<&Policy> = facts.frequency().of_any(&cpus).collect();
     if policies.is_empty() {
-        return Verdict::not_applicable("no frequency driver: there is no range to close");
+        let none = "no frequency driver: there is no range to close";
+        return Verdict::unread(&facts.frequency().without(none));
     }
     let range = |policy: &Policy| Some((*policy.min_khz.value()?, *policy.max_khz.value()?));
     let Some(open) =

@@ -38,6 +38,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         .flat_map(|nic| nic.irqs.iter().map(move |number| (nic, *number)))
         .filter_map(|(nic, number)| Some((nic, lines.iter().find(|irq| irq.number == number)?)))
         .collect();
+    if !facts.irqs().known() {
+        return Verdict::unknown_interrupts();
+    }
     if of_cards.is_empty() {
         let names = interfaces::names(nics);
         return Verdict::not_applicable(format!("no interrupt belongs to {names}"));

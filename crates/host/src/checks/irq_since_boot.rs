@@ -33,6 +33,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let counts = &facts.irqs().counts;
     let mut numbers: Vec<u32> = nics.iter().flat_map(|nic| nic.irqs.iter().copied()).collect();
     numbers.dedup();
+    if !facts.irqs().known() {
+        return Verdict::unknown_interrupts();
+    }
     if numbers.is_empty() {
         let names = interfaces::names(nics);
         return Verdict::not_applicable(format!("no interrupt belongs to {names}"));

@@ -25,12 +25,13 @@ pub const CHECK: Check = Check {
 /// So many unclaimed interrupts of at most 100,000 are no accident of a shared line.
 const MANY: u64 = 1000;
 
-fn judge(facts: &Facts, _: &Scope) -> Verdict {
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let rows = &facts.irqs().counts.rows;
     let is_wired =
         |number: u32| rows.get(&number.to_string()).is_some_and(|row| !row.text.contains("MSI"));
     let mut unclaimed: Vec<(String, u64, String)> = Vec::new();
-    let mut unread = None;
+    let mut unread =
+        (!facts.irqs().known()).then(|| "/proc/interrupts could not be read".to_owned());
     for irq in facts.irqs().lines.iter().filter(|irq| is_wired(irq.number)) {
         let file = format!("/proc/irq/{}/spurious", irq.number);
         match facts.host().read(&file).map(|text| unhandled(&text)) {
@@ -41,7 +42,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     }
     let logged = facts.kernel().logged("nobody cared");
     if let Some(Some(line)) = logged.value() {
-        return Verdict::fail("the kernel switched an interrupt off that nobody handled")
+        let title = "the kernel switched an interrupt off that nobody handled";
+        return Verdict::fail_if(scope.is_declared(), title)
             .evidence("kernel log", &line.text)
             .fix("find its devices in /proc/interrupts; update their drivers, or give the line up with the BIOS setup");
     }

@@ -32,6 +32,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let Some(tasks) = tasks.value() else { return Verdict::unread(tasks) };
     let is_handler = |task: &&Task| task.kernel && task.name.starts_with("irq/");
     let handlers: Vec<&Task> = tasks.iter().filter(is_handler).collect();
+    if !facts.tasks().complete() {
+        return Verdict::unknown_tasks(facts);
+    }
     if handlers.is_empty() {
         return Verdict::not_applicable("no interrupt is handled by a thread");
     }

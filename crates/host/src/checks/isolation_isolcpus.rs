@@ -24,7 +24,7 @@ const SOURCE: &str = "/sys/devices/system/cpu/isolated";
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let Some(asked) = &facts.boot().isolcpus else { return without(facts, scope) };
-    let token = format!("isolcpus={}", asked.request.text);
+    let token = asked.text();
     let wanted = match &asked.request.cpus {
         Ok(cpus) => cpus,
         Err(why) => {

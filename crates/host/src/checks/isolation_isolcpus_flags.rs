@@ -33,10 +33,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     let list = &isolcpus.request.text;
     let written: Vec<&str> = isolcpus.flags.iter().map(String::as_str).collect();
-    let token = match written.is_empty() {
-        true => format!("isolcpus={list}"),
-        false => format!("isolcpus={},{list}", written.join(",")),
-    };
+    let token = isolcpus.text();
     let fix = format!(
         "write isolcpus=managed_irq,domain,{list} in /etc/default/grub, then update-grub and reboot"
     );
@@ -45,6 +42,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::fail(format!("the kernel skips `{flag}` in {token}"))
             .evidence(source, &token)
             .fix(fix);
+    }
+    if list.is_empty() {
+        return Verdict::fail(format!("{token} names no CPU"))
+            .evidence(source, &token)
+            .fix("write isolcpus=managed_irq,domain,LIST in /etc/default/grub, then update-grub and reboot");
     }
     if !written.is_empty() && !written.contains(&"domain") {
         let title = format!("{token} isolates from no task: the flag `domain` is missing");
@@ -65,6 +67,9 @@ fn without_managed_irq(facts: &Facts, scope: &Scope, token: &str) -> Verdict {
     if !come.is_empty() {
         let names = come.join(", ");
         return Verdict::fail(format!("{token} lets managed interrupts in: {names}"));
+    }
+    if !facts.irqs().known() {
+        return Verdict::unknown_interrupts();
     }
     if lines.iter().any(|irq| irq.managed.value().is_none()) {
         return Verdict::warn(format!("{token} lets managed interrupts in, if there are any"));

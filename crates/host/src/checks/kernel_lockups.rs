@@ -23,7 +23,7 @@ pub const CHECK: Check = Check {
 
 const WORDS: [&str; 4] = ["soft lockup", "hard LOCKUP", "blocked for more than", "hung_task"];
 
-fn judge(facts: &Facts, _: &Scope) -> Verdict {
+fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let log = &facts.kernel().log;
     let Some(lines) = log.value() else { return Verdict::unread(log) };
     // Announcements of the watchdogs themselves and of the boot line hold the words, too.
@@ -34,12 +34,14 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     };
     let found: Vec<_> = lines.lines.iter().filter(|line| is_event(&line.text)).collect();
     match found.last() {
-        Some(last) => Verdict::fail(format!("the kernel logged {} hangs", found.len()))
-            .evidence("kernel log", format!("[{:.1} s] {}", last.at_us as f64 / 1e6, last.text))
+        Some(last) => {
+            let title = format!("the kernel logged {} hangs", found.len());
+            Verdict::fail_if(scope.is_declared(), title).evidence("kernel log", format!("[{:.1} s] {}", last.at_us as f64 / 1e6, last.text))
             .fix(
                 "journalctl -k -g 'lockup|blocked for more' shows the backtraces: the driver or \
                  the thread they name is the culprit",
-            ),
+            )
+        }
         None if lines.wrapped => Verdict::unknown(
             "the kernel's log no longer reaches back to boot (log_buf_len=4M \
              keeps more)",

@@ -33,6 +33,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let programs: BTreeMap<u32, &str> =
         facts.tasks().confined_to(&scope.cpus).map(|task| (task.pid, task.name.as_str())).collect();
+    if programs.is_empty() && !facts.tasks().complete() {
+        return Verdict::unknown_tasks(facts);
+    }
     if programs.is_empty() {
         return Verdict::not_applicable("no program is confined to the latency CPUs yet");
     }

@@ -25,6 +25,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if nics.names.value().is_none() {
         return Verdict::unread(&nics.names);
     }
+    if let Some(why) = &nics.unread {
+        return Verdict::unknown(why);
+    }
     if nics.stacks.is_empty() {
         return Verdict::not_applicable("no interface is built upon another");
     }

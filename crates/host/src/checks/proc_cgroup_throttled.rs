@@ -28,7 +28,13 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let process = facts.process();
     let Some(groups) = process.cpu_limits.value() else { return unread(&process.cpu_limits) };
     let limited: Vec<&CpuLimit> = groups.iter().filter(|group| group.quota_us.is_some()).collect();
+    let nested = facts.cgroups().limits.value().is_some_and(|limits| limits.nested);
     let Some(tightest) = limited.first() else {
+        if nested {
+            return Verdict::unknown(
+                "no limit within this container; those above it are out of sight",
+            );
+        }
         return Verdict::pass(match groups.len() {
             0 => "the process is in no group that could limit its CPU time".to_owned(),
             count => format!("none of {count} control groups limits its CPU time"),
@@ -37,22 +43,27 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let now = |group: &&&CpuLimit| {
         let probe = facts.probe()?;
         let find = |limits: &[CpuLimit]| {
-            limits.iter().find(|limit| limit.group == group.group).map(|limit| limit.throttled)
+            limits.iter().find(|limit| limit.group == group.group)?.throttled
         };
         let [first, second] = [&probe.first, &probe.second].map(|c| find(&c.process.cpu_limits));
         second?.checked_sub(first?)
     };
     let stopped_now = limited.iter().filter_map(|group| now(&group)).fold(0, u64::saturating_add);
-    let stopped: Vec<&&CpuLimit> = limited.iter().filter(|group| group.throttled > 0).collect();
+    let count = |group: &CpuLimit| group.throttled.unwrap_or_default();
+    let stopped: Vec<&&CpuLimit> = limited.iter().filter(|group| count(group) > 0).collect();
     let verdict = match stopped.first() {
         _ if stopped_now > 0 => Verdict::fail(format!(
             "its control group ran out of CPU time {stopped_now} times while watched"
         )),
         Some(group) => Verdict::fail(format!(
             "its control group ran out of CPU time {} times since it was made",
-            group.throttled
+            count(group)
         ))
-        .costs_us(group.throttled_us as f64 / group.throttled.max(1) as f64),
+        .costs_us(group.throttled_us.unwrap_or_default() as f64 / count(group).max(1) as f64),
+        None if limited.iter().any(|group| group.throttled.is_none()) => Verdict::fail_if(
+            scope.is_declared(),
+            "its control group limits CPU time, and cpu.stat does not tell whether it ran out",
+        ),
         None => Verdict::fail_if(
             scope.is_declared(),
             "its control group limits CPU time, though it never ran out",
@@ -65,8 +76,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
                 "{} of {} µs, throttled {} times for {} µs in all",
                 group.quota_us.unwrap_or_default(),
                 group.period_us,
-                group.throttled,
-                group.throttled_us
+                told(group.throttled),
+                told(group.throttled_us)
             ),
         )
     });
@@ -74,4 +85,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     verdict.fix(format!(
         "echo max > {group}/cpu.max   # version 1: echo -1 > {group}/cpu.cfs_quota_us; in Kubernetes: no CPU limit, or the static CPU manager"
     ))
+}
+
+fn told(count: Option<u64>) -> String {
+    count.map_or("?".to_owned(), |count| count.to_string())
 }

@@ -29,6 +29,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let Some(tasks) = facts.tasks().all.value() else { return Verdict::unread(&facts.tasks().all) };
     let threads: Vec<&Task> =
         tasks.iter().filter(|task| task.kernel && task.name.starts_with("rcuo")).collect();
+    if !facts.tasks().complete() {
+        return Verdict::unknown_tasks(facts);
+    }
     if threads.is_empty() {
         return Verdict::not_applicable("no thread runs RCU callbacks for other CPUs");
     }

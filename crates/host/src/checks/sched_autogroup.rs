@@ -47,6 +47,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     shared.retain(|_, tasks| tasks.len() > 1);
     let verdict = match shared.keys().next() {
+        None if !facts.tasks().complete() => Verdict::unknown_tasks(facts),
         None => Verdict::pass("no two ordinary threads are bound to one latency CPU"),
         Some(_) => {
             Verdict::warn("ordinary threads that share a latency CPU are weighed by session")

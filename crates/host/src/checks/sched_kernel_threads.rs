@@ -32,13 +32,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let allowed: Vec<&Task> = tasks.iter().filter(allowed).collect();
     let there: Vec<&Task> =
         allowed.iter().copied().filter(|task| scope.cpus.contains(task.cpu)).collect();
-    let seen = tasks.iter().any(|task| task.kernel);
     if allowed.is_empty() {
-        return match seen {
+        return match facts.tasks().complete() {
             true => {
                 Verdict::pass(format!("no movable kernel thread may run on CPUs {}", scope.cpus))
             }
-            false => Verdict::not_applicable("no kernel thread is visible here (a container?)"),
+            false => Verdict::unknown_tasks(facts),
         };
     }
     let verdict = match there.is_empty() {

@@ -38,6 +38,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let crowded: Vec<(&usize, &Vec<&Task>)> =
         running.iter().filter(|(_, tasks)| tasks.len() > 1).collect();
+    if crowded.is_empty() && !facts.tasks().complete() {
+        return Verdict::unknown_tasks(facts);
+    }
     if crowded.is_empty() {
         return Verdict::pass(format!(
             "at most one thread wants each of CPUs {}, at the moment of the look",

@@ -31,6 +31,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let Some(init) = tasks.iter().find(|task| task.tid == 1) else {
         return Verdict::unknown("process 1 is not visible here");
     };
+    if facts.tasks().contained() {
+        return Verdict::unknown("process 1 here is that of a container, not the host's");
+    }
     let touched = init.affinity.and(&scope.cpus);
     let verdict = match touched.is_empty() {
         true => Verdict::pass(format!("services start on CPUs {}", init.affinity)),

@@ -37,6 +37,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let (there, elsewhere): (Vec<&Task>, Vec<&Task>) =
         stray.iter().partition(|task| scope.cpus.contains(task.cpu));
     let isolated = scope.cpus.is_subset(&facts.isolation().domain);
+    if stray.is_empty() && !facts.tasks().complete() {
+        return Verdict::unknown_tasks(facts);
+    }
     if stray.is_empty() {
         return Verdict::pass(format!("every thread allowed on CPUs {} was put there", scope.cpus));
     }

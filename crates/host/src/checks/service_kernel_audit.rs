@@ -34,6 +34,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let token =
         facts.boot().value("audit").map_or("no audit=".to_owned(), |v| format!("audit={v}"));
     let verdict = match kauditd {
+        None if !facts.tasks().complete() => Verdict::unknown_tasks(facts),
         None => Verdict::pass("auditing was off at boot").evidence("tasks", "no kauditd"),
         Some(task) => Verdict::warn("auditing may be switched on at any time")
             .evidence("tasks", task.label())

@@ -46,6 +46,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         cores.entry(core).or_default().entry(cpu).or_default().push(task.label());
     }
     let shared: Vec<_> = cores.values().filter(|cpus| cpus.len() > 1).collect();
+    if shared.is_empty() && !tasks.complete() {
+        return Verdict::unknown_tasks(facts);
+    }
     if shared.is_empty() {
         return Verdict::pass(format!(
             "the pinned threads on CPUs {} have their cores to themselves",

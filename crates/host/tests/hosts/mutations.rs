@@ -27,7 +27,7 @@ pub struct Mutation {
     /// `--pid` for both.
     pid: Option<u32>,
     /// Answers put in place of the recorded ones, by key (`read /proc/cmdline`); `null` removes a
-    /// file.
+    /// file. `units` stands for the question about all of them.
     #[serde(default)]
     set: BTreeMap<String, Value>,
     /// Texts replaced within recorded answers: each must be found.
@@ -87,7 +87,9 @@ impl Mutation {
     /// The base with the changes.
     pub fn applied(&self) -> Snapshot {
         let mut host = snapshot(&self.base);
+        let units = host.moments[0].keys().find(|key| key.starts_with("units ")).cloned();
         for (key, answer) in &self.set {
+            let key = units.as_ref().filter(|_| key == "units").unwrap_or(key);
             host.set(key, answer.clone());
         }
         for (key, edits) in &self.replace {

@@ -1,6 +1,7 @@
 //! Control groups, in one question: a host may have hundreds, and only those that limit something
 //! are worth keeping.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -26,6 +27,13 @@ pub struct ControlGroups {
     pub seen: usize,
     /// Whether there were more groups than were looked at.
     pub truncated: bool,
+    /// How many groups had files or children that could not be read, though they are there.
+    #[serde(default)]
+    pub unread: usize,
+    /// The root of version 2 is a container's own group: those above and beside it are out of
+    /// sight.
+    #[serde(default)]
+    pub nested: bool,
 }
 
 /// A control group.
@@ -35,6 +43,50 @@ pub struct ControlGroup {
     pub folder: String,
     /// The texts of those of its files that set a limit, or tell what one did.
     pub files: BTreeMap<String, String>,
+}
+
+/// A limit on CPU time (CFS bandwidth), and what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// CPU time per period in microseconds; `None` without a limit.
+    pub quota_us: Option<u64>,
+    /// The period in microseconds.
+    pub period_us: u64,
+    /// Periods in which the group ran out of time; `None` where `cpu.stat` does not tell.
+    pub throttled: Option<u64>,
+    /// Time its threads were stopped for it, in microseconds, added up over CPUs.
+    pub throttled_us: Option<u64>,
+}
+
+impl Bandwidth {
+    /// From a group's files by name. Version 2: `cpu.max` holds `50000 100000`. Version 1: two
+    /// files, and the time in nanoseconds. `None` where they are not there, or make no sense.
+    pub fn parse(file: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let (quota_us, period_us) = match file("cpu.max") {
+            Some(max) => {
+                let (quota, period) = max.trim().split_once(' ')?;
+                let quota = match quota {
+                    "max" => None,
+                    number => Some(number.parse().ok()?),
+                };
+                (quota, period.parse().ok()?)
+            }
+            None => {
+                // -1 is "no limit".
+                let quota: i64 = file("cpu.cfs_quota_us")?.trim().parse().ok()?;
+                let period = file("cpu.cfs_period_us")?.trim().parse().ok()?;
+                (u64::try_from(quota).ok(), period)
+            }
+        };
+        let stat = file("cpu.stat").unwrap_or_default();
+        let value = |name: &str| {
+            let mut pairs = stat.lines().filter_map(|line| line.split_once(' '));
+            pairs.find(|(key, _)| *key == name)?.1.trim().parse::<u64>().ok()
+        };
+        let throttled_us =
+            value("throttled_usec").or_else(|| value("throttled_time").map(|ns| ns / 1000));
+        Some(Self { quota_us, period_us, throttled: value("nr_throttled"), throttled_us })
+    }
 }
 
 impl Host {
@@ -58,6 +110,8 @@ fn read_groups(root: &Path, live: bool) -> Result<ControlGroups, Trouble> {
         found.unified = Some(format!("{ROOT}/unified"));
     }
     if let Some(folder) = found.unified.clone() {
+        // The kernel gives every group this file but the root of all.
+        found.nested = live::exists(root, &format!("{folder}/cgroup.events"))?;
         walk(root, live, &folder, unified, &mut found);
     }
     if !has("cgroup.controllers") {
@@ -88,13 +142,15 @@ fn walk(root: &Path, live: bool, top: &str, limits: Limits, found: &mut ControlG
         }
         left -= 1;
         found.seen += 1;
-        let read = |name: &str| live::read(root, &format!("{folder}/{name}")).ok();
+        let unread = Cell::new(false);
+        let note = |trouble: &Trouble| unread.set(unread.get() || *trouble != Trouble::Missing);
+        let read =
+            |name: &str| live::read(root, &format!("{folder}/{name}")).inspect_err(note).ok();
         let files = limits(&read);
-        queue.extend(
-            children(&root.join(folder.trim_start_matches('/')), live)
-                .into_iter()
-                .map(|name| format!("{folder}/{name}")),
-        );
+        let below = children(&root.join(folder.trim_start_matches('/')), live);
+        let below = below.inspect_err(note).unwrap_or_default();
+        queue.extend(below.into_iter().map(|name| format!("{folder}/{name}")));
+        found.unread += usize::from(unread.get());
         if !files.is_empty() {
             found.groups.push(ControlGroup { folder, files });
         }
@@ -103,16 +159,16 @@ fn walk(root: &Path, live: bool, top: &str, limits: Limits, found: &mut ControlG
 
 /// The kernel counts a group's children in the link count of its directory, which spares listing
 /// the sixty files of one that has none.
-fn children(folder: &PathBuf, live: bool) -> Vec<String> {
+fn children(folder: &PathBuf, live: bool) -> Result<Vec<String>, Trouble> {
     if live && fs::metadata(folder).is_ok_and(|meta| meta.nlink() == 2) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let entries = fs::read_dir(folder)?;
     let folders = entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
     let mut names: Vec<String> =
         folders.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
-    names
+    Ok(names)
 }
 
 /// Adds files by name where they are there.
@@ -200,6 +256,48 @@ mod tests {
     }
 
     #[test]
+    fn a_group_that_cannot_be_read_is_counted_and_a_containers_root_is_told_from_the_real_one() {
+        // A folder in a file's place: there, and not to be read, whoever asks.
+        let root = tree(&[
+            ("cgroup.controllers", "cpu\n"),
+            ("a/cpu.max/x", ""),
+            ("b/cpu.max", "max 100000\n"),
+        ]);
+        let found = Host::from_path(root.path()).unwrap().control_groups().unwrap();
+        assert_eq!((found.unread, found.nested), (1, false));
+        fs::write(root.path().join("sys/fs/cgroup/cgroup.events"), "populated 1\n").unwrap();
+        let found = Host::from_path(root.path()).unwrap().control_groups().unwrap();
+        assert!(found.nested);
+    }
+
+    #[test]
+    fn bandwidth_of_both_versions_is_in_microseconds_and_a_missing_count_is_not_zero() {
+        let of = |files: &[(&str, &str)]| {
+            let files: BTreeMap<String, String> =
+                files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+            Bandwidth::parse(|name| files.get(name).cloned())
+        };
+        let v2 = of(&[
+            ("cpu.max", "50000 100000\n"),
+            ("cpu.stat", "usage_usec 9\nnr_periods 10\nnr_throttled 3\nthrottled_usec 4500\n"),
+        ]);
+        let v1 = of(&[
+            ("cpu.cfs_quota_us", "50000\n"),
+            ("cpu.cfs_period_us", "100000\n"),
+            ("cpu.stat", "nr_periods 10\nnr_throttled 3\nthrottled_time 4500000\n"),
+        ]);
+        assert_eq!(v1, v2);
+        let counted = v1.unwrap();
+        assert_eq!(counted.quota_us, Some(50_000));
+        assert_eq!((counted.throttled, counted.throttled_us), (Some(3), Some(4500)));
+        let uncounted = of(&[("cpu.max", "max 100000\n")]).unwrap();
+        assert_eq!((uncounted.quota_us, uncounted.throttled), (None, None));
+        for garbage in ["", "x y", "-1 5", "5", "max"] {
+            assert_eq!(of(&[("cpu.max", garbage)]), None, "{garbage}");
+        }
+    }
+
+    #[test]
     fn groups_of_version_1_are_read_per_controller() {
         let root = tree(&[
             ("cpu/x/cpu.cfs_quota_us", "20000\n"),
@@ -229,6 +327,7 @@ mod tests {
     #[test]
     fn a_host_without_control_groups_has_none() {
         let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("proc")).unwrap();
         let host = Host::from_path(root.path()).unwrap();
         assert_eq!(host.control_groups().unwrap_err().trouble, Trouble::Missing);
     }

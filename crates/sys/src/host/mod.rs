@@ -29,7 +29,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use bootfiles::{BootLine, BootLines};
-pub use cgroups::{ControlGroup, ControlGroups};
+pub use cgroups::{Bandwidth, ControlGroup, ControlGroups};
 pub use ethtool::{Coalesce, Ethtool, Rings};
 pub use kernel::{KernelLog, LogLine};
 pub use process::{CpuLimit, Jvm, JvmCollector, Runtime, ThreadCounters};

@@ -47,18 +47,24 @@ impl Host {
             if !root.join("run/systemd/system").exists() {
                 return Err(Trouble::Missing);
             }
-            let output = Command::new("systemctl")
-                .args(["show", "--property=Id,LoadState,ActiveState,UnitFileState", "--"])
-                .args(names)
-                .stdin(Stdio::null())
-                .output()?;
-            if !output.status.success() {
-                let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                return Err(Trouble::Other(format!("systemctl show: {words}")));
-            }
-            Ok(parse(names, &String::from_utf8_lossy(&output.stdout)))
+            show("systemctl", names)
         })
     }
+}
+
+/// A program that is not there is no proof that systemd does not run the host.
+fn show(program: &str, names: &[&str]) -> Result<BTreeMap<String, Unit>, Trouble> {
+    let output = Command::new(program)
+        .args(["show", "--property=Id,LoadState,ActiveState,UnitFileState", "--"])
+        .args(names)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Trouble::Other(format!("{program}: {error}")))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(Trouble::Other(format!("{program} show: {words}")));
+    }
+    Ok(parse(names, &String::from_utf8_lossy(&output.stdout)))
 }
 
 /// One block per unit, in the order asked, with a blank line between. `Id` may differ from the
@@ -82,6 +88,12 @@ fn parse(names: &[&str], text: &str) -> BTreeMap<String, Unit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_program_does_not_prove_a_host_without_systemd() {
+        let answer = show("/nonexistent/systemctl", &["irqbalance.service"]);
+        assert!(matches!(answer, Err(Trouble::Other(_))), "{answer:?}");
+    }
 
     #[test]
     fn blocks_are_matched_to_the_names_asked() {
