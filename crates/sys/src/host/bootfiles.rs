@@ -178,6 +178,7 @@ mod tests {
             "boot/loader/entries/x.conf",
             "title X\nlinux /vmlinuz-6\noptions a b\noptions $kernelopts\n",
         );
+        put("proc/version", "Linux\n");
         put("boot/grub2/grubenv", "# GRUB\nkernelopts=c d\nsaved_entry=x\n");
         let found = Host::from_path(root.path()).unwrap().boot_lines().unwrap();
         let texts = |lines: &[BootLine]| lines.iter().map(|l| l.text.clone()).collect::<Vec<_>>();
