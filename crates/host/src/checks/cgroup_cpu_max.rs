@@ -16,7 +16,10 @@ pub const CHECK: Check = Check {
           quota of 2 CPUs uses up 200 ms in 25 ms, and then waits 75. It is the commonest cause \
           of tails in containers. Read from cpu.max (version 1: cpu.cfs_quota_us) and the count \
           of stops in cpu.stat of every group up to a bound of 1000 per hierarchy; real-time \
-          threads are not counted. (kernel: scheduler/sched-bwc.rst)",
+          threads are not counted. Stops fail if they hit the group of the audit (a container's \
+          own), of the process named or of programs put on latency CPUs; those of others warn. \
+          From within a container, limits above it are out of sight. (kernel: \
+          scheduler/sched-bwc.rst)",
     cost: Cost {
         us: 50_000.0,
         text: "the rest of the period, tens of ms, whenever the quota is used up",
