@@ -71,7 +71,7 @@ impl Counters {
         let online = &facts.cpus().online;
         let msr = |cpu, register| host.msr(cpu, register).ok();
         Self {
-            at: host.uptime().unwrap_or_default(),
+            at: host.monotonic().unwrap_or_default(),
             interrupts: Interrupts::read(facts),
             cpu_times: CpuTimes::parse(&host.read("/proc/stat").unwrap_or_default()),
             tasks: host.tasks().unwrap_or_default(),

@@ -43,7 +43,7 @@ impl PowerReading {
     /// Reads these CPUs now.
     pub fn take(facts: &Facts, cpus: &CpuSet) -> Self {
         let host = facts.host();
-        let at = host.uptime().unwrap_or_default();
+        let at = host.monotonic().unwrap_or_default();
         let times = CpuTimes::parse(&host.read("/proc/stat").unwrap_or_default());
         let mut uses = idle::uses(host, cpus);
         let throttles: BTreeMap<usize, u64> = thermal::throttles(host, cpus).into_iter().collect();

@@ -104,6 +104,15 @@ mod tests {
     }
 
     #[test]
+    fn every_parameter_that_is_judged_keeps_its_value() {
+        let others = ["highres", "tsc_reliable", "slub_debug", "slab_debug", "page_poison"];
+        let more = ["debug_pagealloc", "debug_objects", "BOOT_IMAGE"];
+        for name in LATENCY.iter().chain(&others).chain(&more) {
+            assert!(quietcore_sys::host::keeps_value(name), "{name}");
+        }
+    }
+
+    #[test]
     fn distance_counts_a_swap_as_one() {
         assert_eq!(distance("tcik", "tick"), 1);
         assert_eq!(distance("", "abc"), 3);

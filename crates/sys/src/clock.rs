@@ -8,9 +8,12 @@ use std::io;
 /// A clock of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelClock {
-    /// Time since boot, steered by NTP: the clock of kernel events (BPF, ftrace, perf).
+    /// Time since boot without sleep, steered by NTP: the clock of kernel events (BPF, ftrace,
+    /// perf).
     Monotonic,
-    /// Time since boot, never steered.
+    /// Time since boot, sleep included: the clock of a task's start in `/proc/P/stat`.
+    Boottime,
+    /// Time since boot without sleep, never steered.
     MonotonicRaw,
     /// Time since 1970-01-01T00:00:00Z; it jumps when somebody sets it.
     Realtime,
@@ -20,6 +23,7 @@ impl KernelClock {
     fn id(self) -> libc::clockid_t {
         match self {
             Self::Monotonic => libc::CLOCK_MONOTONIC,
+            Self::Boottime => libc::CLOCK_BOOTTIME,
             Self::MonotonicRaw => libc::CLOCK_MONOTONIC_RAW,
             Self::Realtime => libc::CLOCK_REALTIME,
         }
@@ -29,6 +33,7 @@ impl KernelClock {
     pub fn name(self) -> &'static str {
         match self {
             Self::Monotonic => "CLOCK_MONOTONIC",
+            Self::Boottime => "CLOCK_BOOTTIME",
             Self::MonotonicRaw => "CLOCK_MONOTONIC_RAW",
             Self::Realtime => "CLOCK_REALTIME",
         }
@@ -40,7 +45,7 @@ impl KernelClock {
     pub fn now(self) -> u64 {
         let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `ts` is a valid timespec to write to. The call fails only for a bad pointer or
-        // an unknown clock; all three clocks exist on every kernel since 2.6.28.
+        // an unknown clock; all of these exist on every kernel since 2.6.39.
         unsafe { libc::clock_gettime(self.id(), &mut ts) };
         nanoseconds(ts)
     }
@@ -131,11 +136,22 @@ mod tests {
 
     #[test]
     fn no_clock_runs_backwards() {
-        for clock in [KernelClock::Monotonic, KernelClock::MonotonicRaw, KernelClock::Realtime] {
+        for clock in [
+            KernelClock::Monotonic,
+            KernelClock::Boottime,
+            KernelClock::MonotonicRaw,
+            KernelClock::Realtime,
+        ] {
             let first = clock.now();
             let second = clock.now();
             assert!(second >= first, "{}: {first} then {second}", clock.name());
         }
+    }
+
+    #[test]
+    fn time_since_boot_counts_sleep_too() {
+        let awake = KernelClock::Monotonic.now();
+        assert!(KernelClock::Boottime.now() >= awake);
     }
 
     #[test]

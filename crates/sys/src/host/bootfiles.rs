@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::parameters::{Quoting, without_values};
 use super::{Host, HostError, Trouble, live};
 
 /// GRUB's menu, by distribution.
@@ -54,16 +55,19 @@ fn read_lines(root: &Path) -> Result<BootLines, Trouble> {
     defaults.extend(files_in(root, "/etc/default/grub.d", ".cfg"));
     for file in defaults {
         let text = text_of(root, &file, &mut found.unread);
-        found.defaults.extend(lines(&file, assignments(&text)));
+        let kept = assignments(&text).iter().map(|line| assigned(line)).collect();
+        found.defaults.extend(lines(&file, kept));
     }
     for file in MENUS.iter().map(|file| (*file).to_owned()).chain(efi_menus(root)) {
         let text = text_of(root, &file, &mut found.unread);
-        found.entries.extend(lines(&file, menu_lines(&text)));
+        found.entries.extend(lines(&file, menu_lines(&text).iter().map(|l| entry(l)).collect()));
     }
     for folder in ENTRIES {
         for file in files_in(root, folder, ".conf") {
             let text = text_of(root, &file, &mut found.unread);
-            found.entries.extend(lines(&file, entry_line(&text).into_iter().collect()));
+            found
+                .entries
+                .extend(lines(&file, entry_line(&text).iter().map(|l| entry(l)).collect()));
         }
     }
     for file in VARIABLES {
@@ -71,7 +75,7 @@ fn read_lines(root: &Path) -> Result<BootLines, Trouble> {
         let kept = text
             .lines()
             .filter(|line| line.starts_with("kernelopts=") || line.starts_with("tuned_params="));
-        found.variables.extend(lines(file, kept.map(str::to_owned).collect()));
+        found.variables.extend(lines(file, kept.map(assigned).collect()));
     }
     match found == BootLines::default() {
         true => Err(Trouble::Missing),
@@ -104,6 +108,19 @@ fn efi_menus(root: &Path) -> Vec<String> {
 
 fn lines(file: &str, texts: Vec<String>) -> Vec<BootLine> {
     texts.into_iter().map(|text| BootLine { file: file.to_owned(), text }).collect()
+}
+
+/// Without the values of parameters that no check reads.
+fn entry(line: &str) -> String {
+    without_values(line, Quoting::Shell)
+}
+
+/// As [`entry`], of `NAME=PARAMETERS`.
+fn assigned(line: &str) -> String {
+    match line.split_once('=') {
+        Some((name, value)) => format!("{name}={}", without_values(value, Quoting::Assignment)),
+        None => String::new(),
+    }
 }
 
 /// Assignments to `GRUB_CMDLINE_…`; a value may go on over several lines, by a backslash or
@@ -169,17 +186,17 @@ mod tests {
             "etc/default/grub",
             "GRUB_TIMEOUT=5\n#GRUB_CMDLINE_LINUX=\"x\"\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet \\\n  isolcpus=2\"\n",
         );
-        put("etc/default/grub.d/50.cfg", "GRUB_CMDLINE_LINUX=\"a\nb\"\n");
+        put("proc/version", "");
+        put("etc/default/grub.d/50.cfg", "GRUB_CMDLINE_LINUX=\"a=secret\nb\"\n");
         put(
             "boot/grub/grub.cfg",
-            "password_pbkdf2 root grub.pbkdf2.secret\n\tlinux\t/vmlinuz root=/dev/sda1 ro quiet\n",
+            "password_pbkdf2 root grub.pbkdf2.secret\n\tlinux\t/vmlinuz root=/dev/sda1 pass=secret ro quiet\n",
         );
         put(
             "boot/loader/entries/x.conf",
-            "title X\nlinux /vmlinuz-6\noptions a b\noptions $kernelopts\n",
+            "title X\nlinux /vmlinuz-6\noptions a=secret b\noptions $kernelopts\n",
         );
-        put("proc/version", "Linux\n");
-        put("boot/grub2/grubenv", "# GRUB\nkernelopts=c d\nsaved_entry=x\n");
+        put("boot/grub2/grubenv", "# GRUB\nkernelopts=c=secret d\nsaved_entry=x\n");
         let found = Host::from_path(root.path()).unwrap().boot_lines().unwrap();
         let texts = |lines: &[BootLine]| lines.iter().map(|l| l.text.clone()).collect::<Vec<_>>();
         assert_eq!(
@@ -188,7 +205,7 @@ mod tests {
         );
         assert_eq!(
             texts(&found.entries),
-            ["linux\t/vmlinuz root=/dev/sda1 ro quiet", "linux /vmlinuz-6 a b $kernelopts"]
+            ["linux\t/vmlinuz root pass ro quiet", "linux /vmlinuz-6 a b $kernelopts"]
         );
         assert_eq!(texts(&found.variables), ["kernelopts=c d"]);
         assert!(found.unread.is_empty());

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -147,8 +147,7 @@ fn walk(root: &Path, live: bool, top: &str, limits: Limits, found: &mut ControlG
         let read =
             |name: &str| live::read(root, &format!("{folder}/{name}")).inspect_err(note).ok();
         let files = limits(&read);
-        let below = children(&root.join(folder.trim_start_matches('/')), live);
-        let below = below.inspect_err(note).unwrap_or_default();
+        let below = children(root, &folder, live).inspect_err(note).unwrap_or_default();
         queue.extend(below.into_iter().map(|name| format!("{folder}/{name}")));
         found.unread += usize::from(unread.get());
         if !files.is_empty() {
@@ -159,8 +158,9 @@ fn walk(root: &Path, live: bool, top: &str, limits: Limits, found: &mut ControlG
 
 /// The kernel counts a group's children in the link count of its directory, which spares listing
 /// the sixty files of one that has none.
-fn children(folder: &PathBuf, live: bool) -> Result<Vec<String>, Trouble> {
-    if live && fs::metadata(folder).is_ok_and(|meta| meta.nlink() == 2) {
+fn children(root: &Path, folder: &str, live: bool) -> Result<Vec<String>, Trouble> {
+    let folder = live::below(root, folder)?;
+    if live && fs::metadata(&folder).is_ok_and(|meta| meta.nlink() == 2) {
         return Ok(Vec::new());
     }
     let entries = fs::read_dir(folder)?;

@@ -4,6 +4,7 @@
 //! that succeeds it reads the same driver callbacks. (linux/ethtool.h has the layouts: each
 //! request is a run of 32-bit words that begins with the command.)
 
+use std::cell::Cell;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
@@ -77,9 +78,9 @@ pub struct Rings {
 impl Host {
     /// What the driver of a network interface answers.
     pub fn ethtool(&self, interface: &str) -> Result<Ethtool, HostError> {
-        let live = self.is_live();
+        let (live, real) = (self.is_live(), self.real(interface));
         self.answer(format!("ethtool {interface}"), |_| match live {
-            true => ask(interface),
+            true => ask(&real),
             false => Err(Trouble::NotRecorded),
         })
     }
@@ -87,9 +88,21 @@ impl Host {
 
 fn ask(interface: &str) -> Result<Ethtool, Trouble> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
-    let query = |command| words(&socket, interface, command);
+    answers(|command| words(&socket, interface, command))
+}
+
+/// # Errors
+/// Denied only where every question is: a driver that keeps one setting to itself answers the
+/// others.
+fn answers(ask: impl Fn(u32) -> Result<[u32; WORDS], i32>) -> Result<Ethtool, Trouble> {
+    let all_denied = Cell::new(true);
+    let query = |command| {
+        let answer = ask(command);
+        all_denied.set(all_denied.get() && matches!(answer, Err(libc::EPERM | libc::EACCES)));
+        answer
+    };
     let on = |command| optional(query(command).map(|w| w[1] != 0));
-    Ok(Ethtool {
+    let found = Ethtool {
         driver: optional(query(GDRVINFO).map(|w| text(&w[1..9])))?,
         coalesce: optional(query(GCOALESCE).map(|w| Coalesce {
             rx_usecs: w[1],
@@ -109,14 +122,18 @@ fn ask(interface: &str) -> Result<Ethtool, Trouble> {
         eee: optional(query(GEEE).map(|w| w[5] != 0))?,
         eee_active: optional(query(GEEE).map(|w| w[4] != 0))?,
         phc: optional(query(GET_TS_INFO).map(|w| w[2] as i32))?,
-    })
+    };
+    match all_denied.get() {
+        true => Err(Trouble::Denied),
+        false => Ok(found),
+    }
 }
 
-/// A setting that the driver does not offer is `None`; a missing interface is an error.
+/// A setting that the driver does not offer, or not to us, is `None`; a missing interface is an error.
 fn optional<T>(answer: Result<T, i32>) -> Result<Option<T>, Trouble> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        Err(libc::EOPNOTSUPP | libc::EINVAL | libc::EPERM) => Ok(None),
+        Err(libc::EOPNOTSUPP | libc::EINVAL | libc::EPERM | libc::EACCES) => Ok(None),
         Err(errno) => Err(std::io::Error::from_raw_os_error(errno).into()),
     }
 }
@@ -149,6 +166,17 @@ fn text(words: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_driver_that_answers_nothing_denies_and_one_that_keeps_a_setting_back_does_not() {
+        assert_eq!(answers(|_| Err(libc::EPERM)), Err(Trouble::Denied));
+        let but_one = |command| match command {
+            GGRO => Ok([1; WORDS]),
+            _ => Err(libc::EPERM),
+        };
+        assert_eq!(answers(but_one), Ok(Ethtool { gro: Some(true), ..Ethtool::default() }));
+        assert_eq!(answers(|_| Err(libc::EOPNOTSUPP)), Ok(Ethtool::default()));
+    }
 
     #[test]
     fn loopback_answers_and_a_missing_interface_is_missing() {

@@ -1,16 +1,16 @@
 //! The kernel's build configuration and its log.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
-use super::{Host, HostError, Trouble};
+use super::parameters::{Quoting, without_values};
+use super::{Host, HostError, Trouble, live};
 
 #[derive(Debug, Default)]
 pub(super) struct ConfigCache(OnceLock<Result<BTreeMap<String, String>, Trouble>>);
@@ -88,19 +88,21 @@ impl Host {
 
     /// The kernel log (needs root where kernel.dmesg_restrict is set).
     pub fn kernel_log(&self) -> Result<KernelLog, HostError> {
-        self.answer("kernel log".to_owned(), |root| read_log(&root.join("dev/kmsg")))
+        self.answer("kernel log".to_owned(), |root| {
+            read_log(live::open_with(root, "/dev/kmsg", libc::O_NONBLOCK)?)
+        })
     }
 }
 
 fn read_config(root: &Path) -> Result<BTreeMap<String, String>, Trouble> {
     let mut text = String::new();
-    match fs::File::open(root.join("proc/config.gz")) {
+    match live::open(root, "/proc/config.gz") {
         Ok(file) => {
             GzDecoder::new(file).read_to_string(&mut text)?;
         }
         Err(_) => {
-            let release = super::live::read(root, "/proc/sys/kernel/osrelease")?;
-            text = super::live::read(root, &format!("/boot/config-{}", release.trim()))?;
+            let release = live::read(root, "/proc/sys/kernel/osrelease")?;
+            text = live::read(root, &format!("/boot/config-{}", release.trim()))?;
         }
     }
     let options = text.lines().filter_map(|line| line.strip_prefix("CONFIG_")?.split_once('='));
@@ -109,8 +111,7 @@ fn read_config(root: &Path) -> Result<BTreeMap<String, String>, Trouble> {
 
 /// /dev/kmsg gives one record per read and EAGAIN at the end; EPIPE says that records were
 /// overwritten between two reads. (Documentation/ABI/testing/dev-kmsg)
-fn read_log(path: &Path) -> Result<KernelLog, Trouble> {
-    let mut file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+fn read_log(mut file: File) -> Result<KernelLog, Trouble> {
     let mut log = KernelLog::default();
     let mut first = true;
     let mut buffer = vec![0; 8192];
@@ -144,12 +145,18 @@ fn parse_record(record: &str) -> Option<(u64, LogLine)> {
     let mut fields = prefix.split(',').skip(1);
     let sequence = fields.next()?.parse().ok()?;
     let at_us = fields.next()?.parse().ok()?;
-    let text = message.lines().next().unwrap_or_default().to_owned();
+    let text = message.lines().next().unwrap_or_default();
+    let text = match text.contains("ernel command line") {
+        true => without_values(text, Quoting::Message),
+        false => text.to_owned(),
+    };
     Some((sequence, LogLine { at_us, text }))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -158,6 +165,8 @@ mod tests {
         let (sequence, line) = parse_record(record).unwrap();
         assert_eq!((sequence, line.at_us), (339, 5_140_900));
         assert_eq!(line.text, "NO_HZ: Full dynticks CPUs: 2-3.");
+        let line = parse_record("5,0,0,-;Kernel command line: pass=x isolcpus=2").unwrap().1;
+        assert_eq!(line.text, "Kernel command line: pass isolcpus=2");
         for garbage in ["", ";", "6,x,1,-;m", "6;m", "6,1;m"] {
             assert!(parse_record(garbage).is_none(), "{garbage}");
         }

@@ -9,6 +9,7 @@ mod cgroups;
 mod ethtool;
 mod kernel;
 mod live;
+mod parameters;
 mod process;
 mod query;
 mod scrub;
@@ -18,10 +19,11 @@ mod timekeeping;
 mod units;
 mod writes;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use quietcore_measure::{CpuSet, Reading};
 use serde::Serialize;
@@ -32,6 +34,7 @@ pub use bootfiles::{BootLine, BootLines};
 pub use cgroups::{Bandwidth, ControlGroup, ControlGroups};
 pub use ethtool::{Coalesce, Ethtool, Rings};
 pub use kernel::{KernelLog, LogLine};
+pub use parameters::keeps_value;
 pub use process::{CpuLimit, Jvm, JvmCollector, Runtime, ThreadCounters};
 pub use query::CpuidLeaf;
 pub use scrub::scrub;
@@ -47,8 +50,14 @@ pub struct Host {
     source: Source,
     /// Which reading of a probe is asked for: 0 is the first.
     moment: AtomicUsize,
-    recorder: Option<Mutex<Snapshot>>,
+    recorder: Option<Mutex<Recorder>>,
     config: kernel::ConfigCache,
+}
+
+#[derive(Debug)]
+struct Recorder {
+    snapshot: Snapshot,
+    interfaces: scrub::Interfaces,
 }
 
 #[derive(Debug)]
@@ -62,10 +71,10 @@ enum Source {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
     /// There is no such file, device or feature.
-    #[error("not there on this kernel")]
+    #[error("not there")]
     Missing,
     /// The caller may not ask.
-    #[error("permission denied (run as root)")]
+    #[error("permission denied (root may, unless a container or kernel lockdown forbids it)")]
     Denied,
     /// The recording does not hold the answer.
     #[error("not in the snapshot (record it again with this version)")]
@@ -128,14 +137,15 @@ impl Host {
     /// is given the scrubbed answer, too, so that what is judged is what is kept.
     #[must_use]
     pub fn recording(mut self, name: &str) -> Self {
-        self.recorder = Some(Mutex::new(Snapshot::new(name)));
+        let snapshot = Snapshot::new(name);
+        self.recorder = Some(Mutex::new(Recorder { snapshot, interfaces: Default::default() }));
         self
     }
 
     /// What was kept since [`Host::recording`].
     pub fn into_snapshot(self) -> Option<Snapshot> {
-        let snapshot = self.recorder?.into_inner();
-        Some(snapshot.unwrap_or_else(|poisoned| poisoned.into_inner()))
+        let recorder = self.recorder?.into_inner();
+        Some(recorder.unwrap_or_else(|poisoned| poisoned.into_inner()).snapshot)
     }
 
     /// Whether the answers come from this machine, now.
@@ -143,8 +153,11 @@ impl Host {
         matches!(self.source, Source::Live)
     }
 
-    /// The name of the recording, or `None` on this machine.
+    /// The name of the recording, read or made, or `None` on this machine.
     pub fn recording_name(&self) -> Option<String> {
+        if let Some(recorder) = self.recorder() {
+            return Some(recorder.snapshot.name.clone());
+        }
         match &self.source {
             Source::Live => None,
             Source::Tree(root) => Some(root.display().to_string()),
@@ -174,7 +187,8 @@ impl Host {
     /// # Errors
     /// [`HostError`] with the path; bytes that are not UTF-8 are replaced, not refused.
     pub fn read(&self, path: &str) -> Result<String, HostError> {
-        self.answer(format!("read {path}"), |root| live::read(root, path))
+        let real = self.real(path);
+        self.answer(format!("read {path}"), |root| live::read(root, &real))
     }
 
     /// The text of a file without the white space around it.
@@ -209,17 +223,20 @@ impl Host {
 
     /// The names in a directory, sorted (numbers by value).
     pub fn list(&self, path: &str) -> Result<Vec<String>, HostError> {
-        self.answer(format!("list {path}"), |root| live::list(root, path))
+        let real = self.real(path);
+        self.answer(format!("list {path}"), |root| live::list(root, &real))
     }
 
     /// Where a symbolic link points.
     pub fn link(&self, path: &str) -> Result<String, HostError> {
-        self.answer(format!("link {path}"), |root| live::link(root, path))
+        let real = self.real(path);
+        self.answer(format!("link {path}"), |root| live::link(root, &real))
     }
 
     /// Whether a path is there.
     pub fn exists(&self, path: &str) -> bool {
-        self.answer(format!("exists {path}"), |root| live::exists(root, path)).unwrap_or(false)
+        let real = self.real(path);
+        self.answer(format!("exists {path}"), |root| live::exists(root, &real)).unwrap_or(false)
     }
 
     /// The one way every question takes: look up, or ask the kernel; keep if recording.
@@ -233,23 +250,37 @@ impl Host {
             let what = key.strip_prefix("read ").unwrap_or(&key).to_owned();
             HostError { what, trouble }
         };
+        let real = self.real(&key);
         let ask = || match &self.source {
             Source::Live => ask(Path::new("/")),
             Source::Tree(root) => ask(root),
-            Source::Recorded(snapshot) => snapshot.look_up(moment, &key),
+            Source::Recorded(snapshot) => snapshot.look_up(moment, &real),
         };
-        let Some(recorder) = &self.recorder else { return ask().map_err(failed) };
-        let mut recorder = recorder.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(mut recorder) = self.recorder() else { return ask().map_err(failed) };
+        let Recorder { snapshot, interfaces } = &mut *recorder;
         // A question asked twice gets the answer that was kept: judged and recorded are the same.
-        let kept = recorder.keep(moment, &key, || {
+        let kept = snapshot.keep(moment, &key, || {
             snapshot::encode(ask().and_then(|value| {
                 let mut value =
                     serde_json::to_value(value).map_err(|e| Trouble::Other(e.to_string()))?;
-                scrub::scrub_value(&mut value);
+                interfaces.scrub_value(&mut value);
                 Ok(value)
             }))
         });
         snapshot::decode(&kept).map_err(failed)
+    }
+
+    fn recorder(&self) -> Option<MutexGuard<'_, Recorder>> {
+        let recorder = self.recorder.as_ref()?.lock();
+        Some(recorder.unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// A key or a path as the host itself names things, where recording has renamed them.
+    fn real<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.recorder() {
+            Some(recorder) => Cow::Owned(recorder.interfaces.real(text)),
+            None => Cow::Borrowed(text),
+        }
     }
 
     fn of(source: Source) -> Self {

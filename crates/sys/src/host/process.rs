@@ -10,7 +10,6 @@ mod jvm;
 mod options;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -117,7 +116,7 @@ impl Host {
             if let Some(runtime) = mapped.iter().find_map(|name| of_library(name)) {
                 return Ok(runtime);
             }
-            let program = File::open(root.join(format!("proc/{pid}/exe")))?;
+            let program = live::open(root, &format!("/proc/{pid}/exe"))?;
             let sections = elf::sections(&program)?;
             Ok(sections.iter().find_map(|name| of_section(name)).unwrap_or(Runtime::Native))
         })

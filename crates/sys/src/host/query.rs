@@ -1,13 +1,13 @@
 //! Questions that a text file does not answer.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
 use quietcore_measure::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::parameters::{Quoting, without_values};
 use super::{Host, HostError, Trouble};
 use crate::clock::KernelClock;
 
@@ -40,11 +40,13 @@ const ENVIRONMENT: [&str; 11] = [
 ];
 
 impl Host {
-    /// The kernel command line, without what is meant for the init process (after ` -- `).
+    /// The kernel command line, without what is meant for the init process (after ` -- `); of
+    /// parameters that no check reads only the names, see [`super::keeps_value`].
     pub fn command_line(&self) -> Result<String, HostError> {
         self.answer("cmdline".to_owned(), |root| {
             let text = super::live::read(root, "/proc/cmdline")?;
-            Ok(text.split(" -- ").next().unwrap_or_default().trim().to_owned())
+            let line = text.split(" -- ").next().unwrap_or_default().trim();
+            Ok(without_values(line, Quoting::Kernel))
         })
     }
 
@@ -54,7 +56,7 @@ impl Host {
     /// Missing without the module; denied without `CAP_SYS_RAWIO`, and under kernel lockdown.
     pub fn msr(&self, cpu: usize, register: u32) -> Result<u64, HostError> {
         self.answer(format!("msr {cpu} {register:#x}"), |root| {
-            let file = fs::File::open(root.join(format!("dev/cpu/{cpu}/msr")))?;
+            let file = super::live::open(root, &format!("/dev/cpu/{cpu}/msr"))?;
             let mut value = [0; 8];
             // EIO is the kernel's word for a register this CPU does not have.
             match file.read_exact_at(&mut value, u64::from(register)) {
@@ -80,7 +82,7 @@ impl Host {
     pub fn cpu_dma_latency_us(&self) -> Result<Option<i32>, HostError> {
         let us = self.answer("cpu_dma_latency".to_owned(), |root| {
             let mut value = [0; 4];
-            fs::File::open(root.join("dev/cpu_dma_latency"))?.read_exact(&mut value)?;
+            super::live::open(root, "/dev/cpu_dma_latency")?.read_exact(&mut value)?;
             Ok(i32::from_ne_bytes(value))
         })?;
         // PM_QOS_CPU_LATENCY_DEFAULT_VALUE: 2000 s, "nobody asked".
@@ -112,12 +114,21 @@ impl Host {
         })
     }
 
-    /// Time since boot: the x-axis of everything that is read twice.
+    /// Time since boot, sleep included: what a task's start and a count since boot refer to.
     pub fn uptime(&self) -> Result<Nanos, HostError> {
+        self.clock("clock boottime", KernelClock::Boottime)
+    }
+
+    /// Time without sleep: the x-axis of everything that is read twice.
+    pub fn monotonic(&self) -> Result<Nanos, HostError> {
+        self.clock("clock monotonic", KernelClock::Monotonic)
+    }
+
+    fn clock(&self, key: &str, clock: KernelClock) -> Result<Nanos, HostError> {
         let tree = self.is_tree();
-        self.answer("clock monotonic".to_owned(), |_| match tree {
+        self.answer(key.to_owned(), |_| match tree {
             true => Err(Trouble::NotRecorded),
-            false => Ok(Nanos(KernelClock::Monotonic.now())),
+            false => Ok(Nanos(clock.now())),
         })
     }
 }

@@ -247,6 +247,39 @@ mod tests {
     }
 
     #[test]
+    fn a_recording_is_named_by_its_maker_and_hides_addresses_in_names() {
+        let [first, second] = ["enx525400aaaaaa", "enx525400bbbbbb"];
+        let host = Host::recorded(snapshot(json!([{
+            "list /sys/class/net": [first, second, "lo"],
+            format!("read /sys/class/net/{first}/mtu"): "1500\n",
+            format!("read /sys/class/net/{second}/mtu"): "9000\n",
+            format!("ethtool {second}"): {"driver": "r8152"},
+            "environment 1": {first: "fe80::1"},
+        }])));
+        let host = host.recording("lab");
+        assert_eq!(host.recording_name().as_deref(), Some("lab"));
+        let names = host.list("/sys/class/net").unwrap();
+        assert_eq!(names, ["enx000000000001", "enx000000000002", "lo"]);
+        assert_eq!(host.line(&format!("/sys/class/net/{}/mtu", names[0])).unwrap(), "1500");
+        assert_eq!(host.line(&format!("/sys/class/net/{}/mtu", names[1])).unwrap(), "9000");
+        assert_eq!(host.ethtool(&names[1]).unwrap().driver.as_deref(), Some("r8152"));
+        assert_eq!(host.environment(1).unwrap()[&names[0]], "0000::0");
+        let kept = serde_json::to_string(&host.into_snapshot().unwrap()).unwrap();
+        assert!(!kept.contains("525400") && !kept.contains("fe80"), "{kept}");
+    }
+
+    #[test]
+    fn time_since_boot_and_time_awake_are_kept_apart() {
+        let host = Host::live().recording("t");
+        assert!(host.monotonic().unwrap() <= host.uptime().unwrap());
+        let kept = host.into_snapshot().unwrap();
+        let keys: Vec<&String> = kept.moments[0].keys().collect();
+        assert_eq!(keys, ["clock boottime", "clock monotonic"]);
+        let host = Host::recorded(snapshot(json!([{"clock monotonic": 5, "clock boottime": 9}])));
+        assert_eq!((host.monotonic().unwrap().0, host.uptime().unwrap().0), (5, 9));
+    }
+
+    #[test]
     fn what_is_not_a_snapshot_is_refused_by_name() {
         for text in [
             "",

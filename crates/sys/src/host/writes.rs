@@ -76,8 +76,12 @@ impl Snapshot {
             }
             Some(Rule::Number { min, max, step }) => {
                 let number: i64 = wanted.parse().map_err(|_| invalid())?;
+                if min > max {
+                    return Err(invalid());
+                }
                 let clamped = number.clamp(*min, *max);
-                (clamped - (clamped - min) % (*step).max(1)).to_string()
+                let above = clamped.saturating_sub(*min) % (*step).max(1);
+                clamped.saturating_sub(above).to_string()
             }
             Some(Rule::Mask) => {
                 let set = CpuSet::parse_mask(wanted).map_err(|_| invalid())?;
@@ -125,6 +129,8 @@ mod tests {
                 "800000\n",
                 Some(Rule::Number { min: 800_000, max: 3_400_000, step: 100_000 }),
             ),
+            ("/empty", "0\n", Some(Rule::Number { min: 2, max: 1, step: 1 })),
+            ("/any", "0\n", Some(Rule::Number { min: i64::MIN, max: i64::MAX, step: i64::MIN })),
             ("/irq", "f\n", Some(Rule::Mask)),
             ("/managed", "8\n", Some(Rule::Busy)),
             ("/plain", "1\n", None),
@@ -149,6 +155,8 @@ mod tests {
         assert_eq!(write("/governors", "x"), Err(WriteError::ReadOnly("/governors".into())));
         assert_eq!(write("/freq", "2050000").unwrap(), "2000000");
         assert_eq!(write("/freq", "9999999").unwrap(), "3400000");
+        assert!(matches!(write("/empty", "1"), Err(WriteError::Invalid { .. })));
+        assert_eq!(write("/any", "9223372036854775807").unwrap(), "9223372036854775807");
         assert_eq!(write("/irq", "0000000c").unwrap(), "c");
         assert!(write("/irq", "f0").is_err(), "no online CPU in the mask");
         assert_eq!(write("/managed", "1"), Err(WriteError::Busy("/managed".into())));

@@ -10,6 +10,8 @@ use super::{SERVER_CPUS, file, later};
 const BUSY: [usize; 2] = [4, 5];
 
 pub fn server(host: &mut Snapshot) {
+    host.set("clock boottime", json!(90_000_000_000_000_u64));
+    later(host, "clock boottime", json!(90_002_000_000_000_u64));
     host.set("clock monotonic", json!(90_000_000_000_000_u64));
     later(host, "clock monotonic", json!(90_002_000_000_000_u64));
     file(host, "/proc/stat", stat(0));

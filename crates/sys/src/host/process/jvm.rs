@@ -56,7 +56,7 @@ pub(super) fn read(root: &Path, pid: u32) -> Result<Jvm, Trouble> {
     let mut file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(root.join(format!("proc/{pid}/root{path}")))?;
+        .open(live::below(root, &format!("/proc/{pid}/root{path}"))?)?;
     if !file.metadata()?.is_file() {
         return Err(Trouble::Other(format!("{path} is not a file")));
     }
