@@ -14,7 +14,9 @@ help:
 
 COMPILER = cc=gcc /usr/include/stdio.h=libc6-dev
 LAB = qemu-system-x86_64=qemu-system-x86 iasl=acpica-tools busybox=busybox-static dpkg-deb=dpkg xz=xz-utils
-TESTS = $(COMPILER) $(LAB) debootstrap=debootstrap strace=strace valgrind=valgrind java=openjdk-17-jre-headless
+# Debian's cargo comes without them; rustup brings both.
+LINTERS = rustfmt=rustfmt cargo-clippy=rust-clippy
+TESTS = $(COMPILER) $(LINTERS) $(LAB) debootstrap=debootstrap
 
 tour: build
 	./target/release/quietcore tour
@@ -22,11 +24,12 @@ tour: build
 build:
 	@tools/need-rust
 	@tools/need $(COMPILER)
+	@echo "quietcore: building (a few minutes the first time)" >&2
 	cargo build --release --quiet --package quietcore-cli
 
 check:
 	@tools/need-rust
-	@tools/need $(COMPILER)
+	@tools/need $(COMPILER) $(LINTERS)
 	cargo xtask check
 
 test:

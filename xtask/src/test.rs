@@ -86,15 +86,25 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
-/// cargo-deny is in no distribution that quietcore supports.
+/// cargo-deny is in no distribution that quietcore supports. Its newest release may need a newer
+/// Rust than the workspace does; 0.18.3 is the last that builds with 1.85.
 fn install_deny() -> Result<()> {
     let there = Command::new("cargo").args(["deny", "--version"]).output().context("cargo")?;
     if there.status.success() {
         return Ok(());
     }
     println!("installing cargo-deny");
-    let done =
-        Command::new("cargo").args(["install", "--quiet", "--locked", "cargo-deny"]).status()?;
+    let install = |version: &[&str]| {
+        Command::new("cargo")
+            .args(["install", "--quiet", "--locked", "cargo-deny"])
+            .args(version)
+            .status()
+            .context("cargo install")
+    };
+    if install(&[])?.success() {
+        return Ok(());
+    }
+    let done = install(&["--version", "0.18.3"])?;
     anyhow::ensure!(done.success(), "cargo install cargo-deny: {done}");
     Ok(())
 }
