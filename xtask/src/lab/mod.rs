@@ -237,10 +237,16 @@ impl<'a> Lab<'a> {
     }
 
     fn store_recording(&self, s: &Scenario, evidence: &Evidence) -> Result<()> {
-        let recording = evidence.file(scenario::RECORDING).unwrap_or_default();
+        let recording = evidence.file(s.recording).unwrap_or_default();
         let mut recording: Value = serde_json::from_slice(recording)
             .with_context(|| format!("the recording of {} is no JSON", s.name))?;
-        recording["about"] = format!("a QEMU guest of `cargo xtask lab`: {}", s.about).into();
+        recording["name"] = s.name.into();
+        recording["about"] = format!(
+            "Recorded in a guest under emulation (`cargo xtask lab record`), {}: {}. \
+             What it says is function, never magnitude.",
+            self.kernel.release, s.about
+        )
+        .into();
         let folder = self.dirs.root.join("testdata/hosts").join(s.name);
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         let file = folder.join(scenario::RECORDING);

@@ -42,6 +42,8 @@ pub struct Scenario {
     pub audit: &'static str,
     /// What the audit must find: check and status.
     pub expect: &'static [(&'static str, &'static str)],
+    /// The shipped file that `lab record` stores.
+    pub recording: &'static str,
     /// What to do after the audit.
     pub steps: &'static [Step],
     /// What must be true of those steps.

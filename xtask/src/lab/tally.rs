@@ -48,6 +48,37 @@ impl Tally {
         }
     }
 
+    /// The checks whose names start with one of `groups` and which fail: these, and no others.
+    pub fn failing(&mut self, name: &str, run: &Value, groups: &[&str], expected: &[&str]) {
+        let all = findings(run);
+        let of_groups = |id: &str| groups.iter().any(|group| id.starts_with(group));
+        let mut failing: Vec<_> =
+            all.iter().filter(|f| f.status == "fail" && of_groups(&f.id)).collect();
+        failing.sort_by(|a, b| a.id.cmp(&b.id));
+        let mut expected = expected.to_vec();
+        expected.sort_unstable();
+        let ids: Vec<&str> = failing.iter().map(|f| f.id.as_str()).collect();
+        let what = match groups {
+            [""] => format!("{name}: {} fail, each of them true", expected.len()),
+            _ => format!(
+                "{name}: {} of {} fail, each of them true",
+                expected.len(),
+                groups.join(", ")
+            ),
+        };
+        self.check(!all.is_empty() && ids == expected, &what, || {
+            let unexpected = failing.iter().filter(|f| !expected.contains(&f.id.as_str()));
+            let mut odd: Vec<String> =
+                unexpected.map(|f| format!("{}: {}", f.id, f.title)).collect();
+            let missing = expected.iter().filter(|id| !ids.contains(id));
+            odd.extend(missing.map(|id| format!("{id} does not fail")));
+            match all.is_empty() {
+                true => "there are no findings".to_string(),
+                false => odd.join("; "),
+            }
+        });
+    }
+
     /// Something that the guest must be for the scenario to prove anything. If it is not, the lab
     /// is broken and quietcore is not to blame.
     pub fn premise(&mut self, holds: bool, what: &str, found: impl FnOnce() -> String) {
@@ -102,6 +133,23 @@ mod tests {
         assert_eq!((t.passed, t.failed), (1, 0));
         t.findings("audit", &run, &[("a", "fail"), ("b", "pass"), ("c", "pass")]);
         assert_eq!((t.passed, t.failed), (1, 3));
+    }
+
+    #[test]
+    fn what_fails_must_be_named_and_what_is_named_must_fail() {
+        let run = json!({"sections": [{"findings": [
+            {"id": "a.x", "status": "pass", "title": ""},
+            {"id": "a.y", "status": "fail", "title": "bad"},
+            {"id": "b.z", "status": "fail", "title": "worse"},
+        ]}]});
+        let mut t = Tally::default();
+        t.failing("audit", &run, &[""], &["b.z", "a.y"]);
+        t.failing("audit", &run, &["a."], &["a.y"]);
+        assert_eq!((t.passed, t.failed), (2, 0));
+        t.failing("audit", &run, &[""], &["a.y"]);
+        t.failing("audit", &run, &["a."], &["a.y", "a.x"]);
+        t.failing("audit", &json!({}), &[""], &[]);
+        assert_eq!((t.passed, t.failed), (2, 3));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod garbage;
 mod made;
 mod mutations;
 mod power;
+mod recorded;
 
 use std::collections::BTreeMap;
 use std::fs;

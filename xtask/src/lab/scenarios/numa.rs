@@ -2,11 +2,43 @@
 //! belongs to the second one.
 
 use crate::lab::evidence::Evidence;
-use crate::lab::scenario::Scenario;
+use crate::lab::scenario::{RECORDING, Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// What the audit must say of a host with siblings and two nodes.
-const EXPECT: &[(&str, &str)] = &[];
+const EXPECT: &[(&str, &str)] = &[
+    ("numa.balancing", "warn"),
+    ("net.coalescing", "warn"),
+    ("net.rings", "pass"),
+    ("smt.isolated-siblings", "not_applicable"),
+    ("numa.latency-cpus-span", "not_applicable"),
+];
+
+/// What it must say of one CPU of each socket: their siblings 0 and 3 do everything else, and the
+/// network card belongs to the second one.
+const EXPECT_SPREAD: &[(&str, &str)] = &[
+    ("numa.balancing", "fail"),
+    ("numa.latency-cpus-span", "warn"),
+    ("smt.isolated-siblings", "fail"),
+    ("net.numa-node", "warn"),
+    ("net.coalescing", "fail"),
+    ("irq.nic-queues", "fail"),
+    ("clock.phc", "warn"),
+];
+
+/// What it must say of the first socket as a whole.
+const EXPECT_FAR: &[(&str, &str)] = &[
+    ("numa.latency-cpus-span", "pass"),
+    ("smt.isolated-siblings", "pass"),
+    ("net.numa-node", "fail"),
+];
+
+/// What it must say of the second socket, to which the network card belongs.
+const EXPECT_NEAR: &[(&str, &str)] = &[
+    ("numa.latency-cpus-span", "pass"),
+    ("smt.isolated-siblings", "pass"),
+    ("net.numa-node", "pass"),
+];
 
 pub const SCENARIO: Scenario = Scenario {
     name: "numa",
@@ -50,8 +82,13 @@ echo state=$(cat /sys/class/net/eth0/operstate)
     premises,
     audit: "",
     expect: EXPECT,
-    steps: &[],
-    judge: |_, _| (),
+    recording: RECORDING,
+    steps: &[
+        Step::new("spread", 60, "quietcore audit --cpus 1-2 --format json"),
+        Step::new("far", 60, "quietcore audit --cpus 0-1 --format json"),
+        Step::new("near", 60, "quietcore audit --cpus 2-3 --format json"),
+    ],
+    judge,
 };
 
 fn premises(e: &Evidence, tally: &mut Tally) {
@@ -69,5 +106,11 @@ fn premises(e: &Evidence, tally: &mut Tally) {
         tally.premise(value == expected, &format!("{key} is {expected}"), || {
             format!("it is {value:?}")
         });
+    }
+}
+
+fn judge(e: &Evidence, tally: &mut Tally) {
+    for (step, expect) in [("spread", EXPECT_SPREAD), ("far", EXPECT_FAR), ("near", EXPECT_NEAR)] {
+        tally.findings(step, &e.json(step).unwrap_or_default(), expect);
     }
 }

@@ -7,10 +7,11 @@ use crate::lab::scenario::{Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// What the audit must say while no SMI is raised.
-const EXPECT: &[(&str, &str)] = &[];
+const EXPECT: &[(&str, &str)] =
+    &[("smi.rising", "unknown"), ("smi.count", "unknown"), ("virt.hypervisor", "warn")];
 
 /// What an audit must say that watched the counter while SMIs were raised.
-const EXPECT_PROBED: &[(&str, &str)] = &[];
+const EXPECT_PROBED: &[(&str, &str)] = &[("smi.rising", "fail"), ("smi.count", "unknown")];
 
 pub const SCENARIO: Scenario = Scenario {
     name: "smi",
@@ -27,6 +28,8 @@ pub const SCENARIO: Scenario = Scenario {
     premises,
     audit: "",
     expect: EXPECT,
+    // With the probe's second reading.
+    recording: "probed.json",
     steps: &[Step::new("raise", 120, RAISE)],
     judge,
 };
@@ -47,7 +50,7 @@ raise() {
 [ -c /dev/port ] || { echo 'this kernel has no /dev/port' >&2; exit 1; }
 cd /lab/ship
 echo start=$(smi)
-quietcore audit --probe 8s --record probed.json --format json >probe.json &
+quietcore audit --cpus 0 --probe 8s --record probed.json --format json >probe.json &
 sleep 4
 raise
 wait $!
