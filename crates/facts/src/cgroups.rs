@@ -41,6 +41,8 @@ pub struct Limits {
 pub struct Quota {
     /// The group's directory.
     pub folder: String,
+    /// The hierarchy's version; it decides how the files are called.
+    pub version: Version,
     /// CPU time per period, in microseconds.
     pub quota_us: u64,
     /// The period in microseconds.
@@ -49,6 +51,16 @@ pub struct Quota {
     pub throttled: Option<u64>,
     /// For how long in all, in microseconds, summed over CPUs.
     pub throttled_us: Option<u64>,
+}
+
+/// Version of a hierarchy of control groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    /// A hierarchy per controller.
+    One,
+    /// One for all.
+    #[default]
+    Two,
 }
 
 /// A cpuset partition of version 2.
@@ -197,6 +209,7 @@ fn quota(group: &ControlGroup) -> Option<Quota> {
     let bandwidth = Bandwidth::parse(|name| group.files.get(name).cloned())?;
     Some(Quota {
         folder: group.folder.clone(),
+        version: if group.files.contains_key("cpu.max") { Version::Two } else { Version::One },
         quota_us: bandwidth.quota_us?,
         period_us: bandwidth.period_us,
         throttled: bandwidth.throttled,

@@ -52,13 +52,19 @@ impl Kernel {
     /// `Measured(None)` proves that there was none; a log that no longer reaches back to boot
     /// proves nothing and gives `Failed`.
     pub fn logged(&self, text: &str) -> Reading<Option<&LogLine>> {
+        self.all_logged(|line| line.contains(text)).map(|lines| lines.first().copied())
+    }
+
+    /// Every line of this boot's log that is of a kind; none is proven as by [`Kernel::logged`].
+    pub fn all_logged(&self, is_kind: impl Fn(&str) -> bool) -> Reading<Vec<&LogLine>> {
         self.log.as_ref().and_then(|log| {
-            match log.lines.iter().find(|line| line.text.contains(text)) {
-                None if log.wrapped => Reading::Failed(
+            let found: Vec<_> = log.lines.iter().filter(|line| is_kind(&line.text)).collect();
+            match found.is_empty() && log.wrapped {
+                true => Reading::Failed(
                     "the kernel log no longer reaches back to boot (log_buf_len=4M keeps more)"
                         .to_owned(),
                 ),
-                found => Reading::Measured(found),
+                false => Reading::Measured(found),
             }
         })
     }

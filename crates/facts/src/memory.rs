@@ -137,7 +137,7 @@ fn parse_pressure(text: &str) -> Option<Pressure> {
         let words = text.lines().find_map(|l| l.strip_prefix(line))?.split_whitespace();
         let mut named = words.filter_map(|word| word.split_once('='));
         let share: f64 = named.find(|(key, _)| *key == name)?.1.parse().ok()?;
-        share.is_finite().then_some(share)
+        (0.0..=100.0).contains(&share).then_some(share)
     };
     Some(Pressure {
         some_avg10: value("some ", "avg10")?,

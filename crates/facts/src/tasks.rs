@@ -41,11 +41,6 @@ impl Tasks {
         !self.complete() && self.iter().any(|task| task.tid == 1)
     }
 
-    /// Threads that may run on any of these CPUs.
-    pub fn allowed_on<'a>(&'a self, cpus: &'a CpuSet) -> impl Iterator<Item = &'a Task> {
-        self.iter().filter(|task| task.affinity.intersects(cpus))
-    }
-
     /// Threads of programs that may run on no CPU but these.
     pub fn confined_to<'a>(&'a self, cpus: &'a CpuSet) -> impl Iterator<Item = &'a Task> {
         let within = |task: &&Task| !task.affinity.is_empty() && task.affinity.is_subset(cpus);

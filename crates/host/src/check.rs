@@ -26,9 +26,17 @@ pub struct Check {
 }
 
 /// What a failure is expected to cost.
+///
+/// The figure ranks findings, so it is what a running system is to expect of one typical
+/// disturbance, not the worst that can be imagined: the middle of the range in `text` for what
+/// happens as long as the finding stands, and a share of it where that is not so. What happened
+/// since boot and may be over counts a tenth; what needs something else to happen first (a caller,
+/// a full memory, the next boot) a tenth or a hundredth; an exception of a whole boot a
+/// thousandth. The text says so. What delays nobody, as an error of time stamps, is near 1. A
+/// check that sees it happen now says the full size by [`Verdict::costs_us`].
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Expected size of one disturbance in microseconds, the middle of the range in `text`.
+    /// Expected microseconds of one typical disturbance.
     pub us: f64,
     /// How much and how often.
     pub text: &'static str,

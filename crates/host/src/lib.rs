@@ -11,6 +11,7 @@ mod daemons;
 mod interfaces;
 mod parameters;
 pub mod power;
+mod remedy;
 mod scope;
 mod subject;
 mod verdict;

@@ -1,7 +1,7 @@
 //! What a check says of a host, and the words to say it with.
 
 use quietcore_facts::Facts;
-use quietcore_measure::{Evidence, Finding, Impact, Reading, Status};
+use quietcore_measure::{CpuSet, Evidence, Finding, Impact, Reading, Status};
 use quietcore_sys::{HostError, Trouble};
 
 use crate::Check;
@@ -110,6 +110,15 @@ impl Verdict {
             self.fix = Some(command.into());
         }
         self
+    }
+
+    /// The command that moves something to these CPUs; dropped where there are none to move to.
+    #[must_use]
+    pub fn fix_onto(self, keep: &CpuSet, command: impl FnOnce(&CpuSet) -> String) -> Self {
+        match keep.is_empty() {
+            true => self,
+            false => self.fix(command(keep)),
+        }
     }
 
     /// The verdict's status.

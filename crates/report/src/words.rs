@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use quietcore_measure::{
-    Cell, ComparisonRow, Distribution, Evidence, HostSummary, Nanos, Table, Verdict,
+    Cell, ComparisonRow, Distribution, Evidence, Finding, HostSummary, Nanos, Status, Table, Verdict,
 };
 
 /// A percentile of a [`Distribution`]: its key in the record, the fraction, the value.
@@ -192,6 +192,17 @@ pub(crate) fn heading(name: &str) -> String {
     let spaced = name.replace('_', " ");
     let mut chars = spaced.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+/// What a finding is expected to cost: nothing is said where there is nothing to mend, and only a
+/// bound where it is not known whether there is.
+pub(crate) fn cost(finding: &Finding) -> String {
+    let cost = impact(finding.impact.us);
+    match finding.status {
+        Status::Pass | Status::NotApplicable => String::new(),
+        Status::Unknown if !cost.is_empty() => format!("at most {cost}"),
+        _ => cost,
+    }
 }
 
 /// An expected cost in microseconds, with no more digits than were given; empty where there is

@@ -131,7 +131,7 @@ fn what_is_unknown_for_one_reason_is_one_entry_in_text() {
     let text = shown(&run, Format::Text);
     assert_eq!(text.matches("run again with --probe").count(), 1, "{text}");
     assert!(text.contains("2 checks: irq.a, irq.c"), "{text}");
-    assert!(text.contains("up to 20 µs"), "{text}");
+    assert!(text.contains("at most 20 µs"), "{text}");
     assert_eq!(text.matches("/proc/x: not permitted").count(), 2, "{text}");
     assert!(text.contains("smi.b (irq)"), "{text}");
     let verbose = Options { verbose: true, ..Options::default() };

@@ -170,7 +170,6 @@ pub fn page_size() -> usize {
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-const MPOL_DEFAULT: libc::c_int = 0;
 const MPOL_BIND: libc::c_int = 2;
 
 /// Makes the calling thread take memory from `nodes` only. Survives `fork` and `execve`; memory
@@ -188,22 +187,11 @@ pub fn bind_to_nodes(nodes: &CpuSet) -> Result<(), MemoryError> {
         .map_err(|error| MemoryError::Policy { nodes: nodes.clone(), error })
 }
 
-/// Undoes [`bind_to_nodes`]: memory comes from the node of the CPU that touches it first.
-///
-/// # Errors
-/// [`MemoryError::Policy`] on a kernel without NUMA.
-pub fn bind_to_no_node() -> Result<(), MemoryError> {
-    set_policy(MPOL_DEFAULT, &[])
-        .map_err(|error| MemoryError::Policy { nodes: CpuSet::new(), error })
-}
-
 fn set_policy(mode: libc::c_int, words: &[u64]) -> io::Result<()> {
     // The kernel reads one bit less than it is told (`maxnode - 1`), so tell it one more.
-    let bits = if words.is_empty() { 0 } else { words.len() * 64 + 1 };
-    let mask = if words.is_empty() { std::ptr::null() } else { words.as_ptr() };
-    // SAFETY: the kernel reads `bits - 1` bits from `mask`, which is as long as that, or nothing
-    // from null when `bits` is 0.
-    match unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, mask, bits) } {
+    let bits = words.len() * 64 + 1;
+    // SAFETY: the kernel reads `bits - 1` bits from `words`, which is as long as that.
+    match unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, words.as_ptr(), bits) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -4,6 +4,7 @@ use quietcore_facts::{Boot, Facts};
 use quietcore_measure::Cause;
 
 use crate::parameters::is_for_latency;
+use crate::remedy::edit_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -12,10 +13,9 @@ pub const CHECK: Check = Check {
     about: "No latency parameter is given twice or contradicts another",
     why: "Boot lines grow by several hands: the installer's template, /etc/default/grub.d, cloud \
           images, tuned. Where a parameter is given twice, most take the last value, but \
-          isolcpus= and nohz_full= keep the first and drop the second. Some parameters undo \
+          isolcpus= and nohz_full= keep the first list the kernel can use. Some parameters undo \
           others: nohz=off keeps every tick, nohz_full= or not; idle=poll turns cpuidle off, so \
-          that limits on its states mean nothing; nmi_watchdog=1 behind nowatchdog brings it \
-          back. Only parameters that decide about latency are judged; hugepagesz= and hugepages= \
+          that limits on its states mean nothing. Only parameters that decide about latency are judged; hugepagesz= and hugepages= \
           belong together and may repeat.",
     cost: Cost {
         us: 30.0,
@@ -46,7 +46,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         boot.tokens.iter().filter(|t| is_for_latency(&t.name)).map(|t| t.text()).collect();
     Verdict::fail_if(harms && scope.is_declared(), wrong.join("; "))
         .evidence("/proc/cmdline", named.join(" "))
-        .fix("keep one of them in /etc/default/grub and /etc/default/grub.d, then update-grub and reboot")
+        .fix(edit_boot_line(facts, "keep one of them"))
 }
 
 fn duplicates(boot: &Boot) -> Vec<String> {
@@ -63,10 +63,11 @@ fn duplicates(boot: &Boot) -> Vec<String> {
     several
         .map(|(name, all)| {
             let counts = match name {
-                "isolcpus" | "nohz_full" => all.first(),
-                _ => all.last(),
+                "isolcpus" => boot.isolcpus.as_ref().map(|i| i.text().replacen("isolcpus=", "", 1)),
+                "nohz_full" => boot.nohz_full.as_ref().map(|request| request.text.clone()),
+                _ => all.last().map(|value| (*value).to_owned()),
             };
-            let counts = counts.copied().unwrap_or_default();
+            let counts = counts.unwrap_or_default();
             format!("{name}= is given as {}: {counts} counts", all.join(" and "))
         })
         .collect()
@@ -77,9 +78,6 @@ fn contradictions(boot: &Boot) -> Vec<String> {
     let mut wrong = Vec::new();
     if matches!(boot.value("nohz"), Some("off" | "0" | "n")) && has("nohz_full") {
         wrong.push("nohz=off keeps the tick, whatever nohz_full= says".to_owned());
-    }
-    if has("nowatchdog") && boot.value("nmi_watchdog").is_some_and(|v| !v.starts_with('0')) {
-        wrong.push("nmi_watchdog= brings back what nowatchdog turns off".to_owned());
     }
     if has("nohz_full") && boot.value("highres") == Some("off") {
         wrong
@@ -116,6 +114,10 @@ mod tests {
         assert_eq!(found("hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=8"), [""; 0]);
         assert_eq!(found("isolcpus=2 isolcpus=3"), ["isolcpus= is given as 2 and 3: 2 counts"]);
         assert_eq!(
+            found("isolcpus=x isolcpus=domain,3"),
+            ["isolcpus= is given as x and domain,3: domain,3 counts"]
+        );
+        assert_eq!(
             found("mitigations=off mitigations=auto"),
             ["mitigations= is given as off and auto: auto counts"]
         );
@@ -126,6 +128,6 @@ mod tests {
         assert_eq!(found("nohz=off nohz_full=2").len(), 1);
         assert_eq!(found("idle=poll intel_idle.max_cstate=0 processor.max_cstate=0").len(), 2);
         assert_eq!(found("nowatchdog nmi_watchdog=0"), [""; 0]);
-        assert_eq!(found("nowatchdog nmi_watchdog=panic").len(), 1);
+        assert_eq!(found("nowatchdog nmi_watchdog=panic"), [""; 0]);
     }
 }

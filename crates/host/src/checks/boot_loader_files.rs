@@ -4,6 +4,7 @@ use quietcore_facts::bootfiles::Files;
 use quietcore_measure::{Cause, Reading};
 
 use crate::parameters::is_for_latency;
+use crate::remedy::{add_to_boot_line, remake_menu};
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -11,17 +12,17 @@ pub const CHECK: Check = Check {
     cause: Cause::Scheduler,
     about: "The next boot gets the latency parameters that this one has",
     why: "Three places hold the boot line: /etc/default/grub (with /etc/default/grub.d), the menu \
-          that update-grub makes of it (grub.cfg, or entries after the Boot Loader \
+          that update-grub or grub2-mkconfig makes of it (grub.cfg, or entries after the Boot Loader \
           Specification), and the line that booted. A parameter that is configured but not in \
-          the menu waits for update-grub; one that is in the menu but did not boot waits for a \
+          the menu waits for that; one that is in the menu but did not boot waits for a \
           reboot; one that booted but stands in no file was typed at the menu and is lost at the \
-          next boot; one that stands in the menu only is lost at the next update-grub, which any \
-          kernel update runs. Only parameters that decide about latency are judged. Values that \
+          next boot; one that stands in the menu only is lost when the menu is made anew, as any \
+          kernel update does. Only parameters that decide about latency are judged. Values that \
           only a shell can work out are not guessed at: where /etc/default/grub holds some, its \
           part stays unknown.",
     cost: Cost {
-        us: 200.0,
-        text: "no isolation after the next boot: 50–500 µs per task, ticks of 1–5 µs",
+        us: 20.0,
+        text: "no isolation after the next boot: 50–500 µs per task, ticks of 1–5 µs; ranked at a tenth, for this boot is well",
         origin: "article on isolation, production failure 2; article on determinism, taxonomy",
     },
     kind: Kind::Host,
@@ -61,7 +62,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             Verdict::fail_if(scope.is_declared(), what.join("; "))
         }
     };
-    let fix: Vec<&str> = gaps.iter().map(|gap| gap.fix).collect();
+    let mut fix: Vec<String> = gaps.iter().map(|gap| command(facts, gap)).collect();
+    fix.dedup();
     let verdict = [
         files.configured.as_ref().map(|c| (&c.file, &c.tokens)),
         files.entry(image).map(|e| (&e.file, &e.tokens)),
@@ -72,9 +74,25 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     verdict.evidence("/proc/cmdline", words(&latency(&facts.boot().tokens))).fix(fix.join("; "))
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fix {
+    Add,
+    Remake,
+    Reboot,
+}
+
 struct Gap {
     title: String,
-    fix: &'static str,
+    tokens: String,
+    fix: Fix,
+}
+
+fn command(facts: &Facts, gap: &Gap) -> String {
+    match gap.fix {
+        Fix::Add => add_to_boot_line(facts, &gap.tokens),
+        Fix::Remake => remake_menu(facts),
+        Fix::Reboot => "reboot".to_owned(),
+    }
 }
 
 /// What one place has and another lacks.
@@ -90,32 +108,25 @@ fn gaps(files: &Files, image: &str, booted: &[Token]) -> Vec<Gap> {
     let mut gaps = Vec::new();
     let mut add = |tokens: Vec<String>, what: &str, fix| {
         if !tokens.is_empty() {
-            gaps.push(Gap { title: format!("{} {what}", words(&tokens)), fix });
+            let tokens = words(&tokens);
+            gaps.push(Gap { title: format!("{tokens} {what}"), tokens, fix });
         }
     };
     // Entries after the specification are not made anew from /etc/default/grub.
     let is_own = files.entry(image).is_some_and(|entry| entry.file.ends_with(".conf"));
     if let (Some(configured), Some(entry)) = (&configured, &entry) {
         let what = "is configured, but not in the boot menu";
-        let fix = match is_own {
-            true => "grubby --update-kernel=ALL --args='…' with it, then reboot",
-            false => "update-grub, then reboot",
-        };
+        let fix = if is_own { Fix::Add } else { Fix::Remake };
         add(minus(configured, entry), what, fix);
         if certain && !is_own {
-            let what = "is in the boot menu, but not configured: lost at the next update-grub";
-            let fix = "add it to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub";
-            add(minus(&minus(entry, configured), &minus(entry, &booted)), what, fix);
+            let what = "is in the boot menu, but not configured: lost when the menu is made anew";
+            add(minus(&minus(entry, configured), &minus(entry, &booted)), what, Fix::Add);
         }
     }
-    add(minus(next, &booted), "is in the boot menu, but did not boot", "reboot");
+    add(minus(next, &booted), "is in the boot menu, but did not boot", Fix::Reboot);
     if certain && (configured.is_some() || entry.is_some()) {
         let what = "booted, but stands in no file: lost at the next boot";
-        let fix = match is_own {
-            true => "grubby --update-kernel=ALL --args='…' with it",
-            false => "add it to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub",
-        };
-        add(minus(&booted, &everywhere), what, fix);
+        add(minus(&booted, &everywhere), what, Fix::Add);
     }
     gaps
 }
@@ -184,7 +195,7 @@ mod tests {
         );
         assert_eq!(
             titles(Some("quiet"), same, "isolcpus=2"),
-            ["isolcpus=2 is in the boot menu, but not configured: lost at the next update-grub"]
+            ["isolcpus=2 is in the boot menu, but not configured: lost when the menu is made anew"]
         );
         assert_eq!(titles(None, same, "isolcpus=2"), [""; 0]);
         assert_eq!(titles(None, None, "isolcpus=2"), [""; 0]);

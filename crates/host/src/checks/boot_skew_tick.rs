@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
+use crate::remedy::add_to_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -43,5 +44,5 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     verdict
         .evidence("/proc/cmdline", value.map_or("no skew_tick=".to_owned(), |v| format!("skew_tick={v}")))
-        .fix("add skew_tick=1 to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub and reboot")
+        .fix(add_to_boot_line(facts, "skew_tick=1"))
 }

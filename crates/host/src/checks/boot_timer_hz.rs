@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
+use crate::remedy::add_to_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -39,7 +40,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Verdict::warn(format!("{hz} ticks a second on CPUs {ticking}"))
     };
     verdict.evidence("CONFIG_HZ", hz).fix(format!(
-        "stop the tick: nohz_full={} in /etc/default/grub, then update-grub and reboot; or boot a kernel with HZ={USUAL}",
-        scope.cpus
+        "stop the tick: {}; or boot a kernel with HZ={USUAL}",
+        add_to_boot_line(facts, &format!("nohz_full={}", scope.cpus))
     ))
 }

@@ -2,6 +2,7 @@ use quietcore_facts::{Boot, Facts};
 use quietcore_measure::Cause;
 
 use crate::parameters::{is_for_latency, meant_by};
+use crate::remedy::edit_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -54,7 +55,7 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
             "/proc/cmdline",
             boot.tokens.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(" "),
         )
-        .fix("mend the name in /etc/default/grub, then update-grub and reboot")
+        .fix(edit_boot_line(facts, "mend the name"))
 }
 
 fn typo(name: &str) -> Option<String> {

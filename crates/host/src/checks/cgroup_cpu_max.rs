@@ -1,9 +1,10 @@
 use std::collections::BTreeSet;
 
-use quietcore_facts::cgroups::{Membership, Quota};
+use quietcore_facts::cgroups::{Membership, Quota, Version};
 use quietcore_facts::{Cgroups, Facts};
 use quietcore_measure::Cause;
 
+use crate::remedy::quoted;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -21,8 +22,8 @@ pub const CHECK: Check = Check {
           From within a container, limits above it are out of sight. (kernel: \
           scheduler/sched-bwc.rst)",
     cost: Cost {
-        us: 50_000.0,
-        text: "the rest of the period, tens of ms, whenever the quota is used up",
+        us: 500.0,
+        text: "the rest of the period, tens of ms, whenever the quota is used up; ranked at a hundredth where it never was, at a tenth where it was since boot",
         origin: "scheduler/sched-bwc.rst: the default period of 100 ms; the mean stop is this host's own",
     },
     kind: Kind::Host,
@@ -89,7 +90,7 @@ fn judge_stopped(stopped: &[&Quota], matters: bool) -> Verdict {
             more => format!(", and {} groups more", more - 1),
         }
     );
-    let verdict = Verdict::fail_if(matters, title).costs_us(mean_us(worst));
+    let verdict = Verdict::fail_if(matters, title).costs_us(mean_us(worst) / 10.0);
     with_quotas(verdict, stopped).fix(fix(worst))
 }
 
@@ -117,19 +118,29 @@ fn with_quotas(verdict: Verdict, quotas: &[&Quota]) -> Verdict {
 }
 
 fn fix(quota: &Quota) -> String {
-    let (file, value) = match quota.folder.starts_with("/sys/fs/cgroup/cpu") {
-        true => ("cpu.cfs_quota_us", "-1"),
-        false => ("cpu.max", "max"),
+    let (file, value) = match quota.version {
+        Version::One => ("cpu.cfs_quota_us", "-1"),
+        Version::Two => ("cpu.max", "max"),
     };
     format!(
-        "echo {value} > {}/{file}   # and take the limit out where it comes from: CPUQuota=, --cpus, resources.limits.cpu",
-        quota.folder
+        "echo {value} > {}   # and take the limit out where it comes from: CPUQuota=, --cpus, resources.limits.cpu",
+        quoted(&format!("{}/{file}", quota.folder))
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_of_version_2_keeps_its_file_whatever_its_name() {
+        let quota = Quota {
+            folder: r"/sys/fs/cgroup/cpu\x2dhog.slice".to_owned(),
+            version: Version::Two,
+            ..Quota::default()
+        };
+        assert!(fix(&quota).starts_with(r"echo max > '/sys/fs/cgroup/cpu\x2dhog.slice/cpu.max' "));
+    }
 
     #[test]
     fn the_mean_stop_is_no_longer_than_a_period() {

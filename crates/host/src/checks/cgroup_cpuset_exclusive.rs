@@ -2,6 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::cgroups::Cpuset;
 use quietcore_measure::Cause;
 
+use crate::remedy::quoted;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -71,11 +72,13 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         )
     });
     let folder = own.first().map_or("", |set| set.folder.as_str());
-    verdict.fix(format!(
-        "keep other sets to CPUs {}, then: echo 1 > {folder}/cpuset.cpu_exclusive; echo 0 > {}/cpuset.sched_load_balance",
-        scope.housekeeping(facts),
-        root.folder
-    ))
+    verdict.fix_onto(&scope.housekeeping(facts), |keep| {
+        format!(
+            "keep other sets to CPUs {keep}, then: echo 1 > {}; echo 0 > {}",
+            quoted(&format!("{folder}/cpuset.cpu_exclusive")),
+            quoted(&format!("{}/cpuset.sched_load_balance", root.folder))
+        )
+    })
 }
 
 /// Whether a set is below another, or the same.

@@ -2,6 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::cgroups::Partition;
 use quietcore_measure::Cause;
 
+use crate::remedy::quoted;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -57,7 +58,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         )
     });
     let folder = invalid.first().or(balanced.first()).map_or("", |p| p.folder.as_str());
+    let file = quoted(&format!("{folder}/cpuset.cpus.partition"));
     verdict.fix(format!(
-        "give no other group CPUs of this one, then: echo isolated > {folder}/cpuset.cpus.partition; cat {folder}/cpuset.cpus.partition"
+        "give no other group CPUs of this one, then: echo isolated > {file}; cat {file}"
     ))
 }

@@ -16,8 +16,8 @@ pub const CHECK: Check = Check {
           cache alone can fill a group, hence a failure only where CPUs are meant for latency or \
           --pid names a process of that group. (kernel: admin-guide/cgroup-v2.rst, memory)",
     cost: Cost {
-        us: 1000.0,
-        text: "direct reclaim of some hundred µs to many ms; memory.high sleeps up to 2 s",
+        us: 100.0,
+        text: "direct reclaim of some hundred µs to many ms, memory.high sleeps up to 2 s; ranked at a tenth of 1 ms, for it may be over",
         origin: "mm/memcontrol.c: MEMCG_MAX_HIGH_DELAY_JIFFIES for the upper end; the middle is a judgement",
     },
     kind: Kind::Host,

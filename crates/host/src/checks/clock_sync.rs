@@ -16,8 +16,8 @@ pub const CHECK: Check = Check {
           for time stamps in microseconds. Daemons in another container are not seen; the \
           kernel's word is.",
     cost: Cost {
-        us: 1000.0,
-        text: "error of time stamps: ms per minute without a daemon, ms with timesyncd, µs with chrony, below 1 µs with PTP hardware",
+        us: 1.0,
+        text: "delays nothing: an error of time stamps, ms per minute without a daemon, ms with timesyncd, µs with chrony, below 1 µs with PTP hardware",
         origin: "judgement: crystals are specified to some 10–100 ppm",
     },
     kind: Kind::Host,

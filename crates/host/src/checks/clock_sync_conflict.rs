@@ -15,8 +15,8 @@ pub const CHECK: Check = Check {
           unless phc2sys feeds it by shared memory, which its arguments say and this does not \
           read.",
     cost: Cost {
-        us: 100.0,
-        text: "a clock that swings by tens of µs to ms, and rates that change with it",
+        us: 2.0,
+        text: "delays nothing: a clock that swings by tens of µs to ms, and rates that change with it",
         origin: "judgement: the size of the corrections of two loops that do not agree",
     },
     kind: Kind::Host,

@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
+use crate::remedy::edit_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -53,12 +54,7 @@ fn contradiction(facts: &Facts) -> Option<(String, String)> {
     let boot = facts.boot();
     let idle = facts.idle();
     let driver = idle.driver.value().map_or("", String::as_str);
-    let edit = |what: &str| {
-        format!(
-            "{what} in GRUB_CMDLINE_LINUX of /etc/default/grub, then \
-             update-grub and reboot"
-        )
-    };
+    let edit = |what: &str| edit_boot_line(facts, what);
     if let Some(word) =
         boot.value("idle").filter(|word| !["poll", "halt", "nomwait"].contains(word))
     {
@@ -70,7 +66,7 @@ fn contradiction(facts: &Facts) -> Option<(String, String)> {
     if boot.value("idle") == Some("poll") && !idle.states.is_empty() {
         return Some((
             format!("idle=poll did not take effect: {driver} runs"),
-            edit("give idle=poll once, unquoted,"),
+            edit("give idle=poll once, unquoted"),
         ));
     }
     for name in ["intel_idle.max_cstate", "processor.max_cstate"] {

@@ -30,7 +30,9 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     match governor.as_str() {
         "ladder" => Verdict::warn("ladder chooses the idle states, one step at a time")
             .evidence(SOURCE, governor)
-            .fix(format!("echo menu > {SOURCE}   # at boot: cpuidle.governor=menu")),
+            .fix(format!(
+                "echo menu > {SOURCE}   # read-only before Linux 5.7: cpuidle.governor=menu on the boot line"
+            )),
         "" => Verdict::unknown(format!("{SOURCE} is empty")),
         _ => {
             Verdict::pass(format!("{governor} chooses the idle states")).evidence(SOURCE, governor)

@@ -58,7 +58,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     )))
     .costs_us(*worst as f64)
     .fix(
-        "ask for less: exec 3> /dev/cpu_dma_latency; printf '\\x02\\0\\0\\0' >&3   # holds \
-         while that shell lives",
+        "ask for less: exec 3> /dev/cpu_dma_latency; printf '\\002\\000\\000\\000' >&3   # the \
+         file must stay open: the request ends with that shell",
     )
 }

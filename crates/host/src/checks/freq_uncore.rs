@@ -10,7 +10,8 @@ pub const CHECK: Check = Check {
     why: "Intel servers scale the frequency of the uncore (mesh, last-level cache, memory \
           controller) by load, apart from the cores. One spinning thread is little load: the mesh \
           slows down and every miss of the inner caches takes longer. The intel_uncore_frequency \
-          driver shows the range; equal ends pin it.",
+          driver shows the range, by package and die, or by fabric cluster (`uncore00`) where the \
+          processor tells by TPMI (Linux 6.5); equal ends pin it.",
     cost: Cost {
         us: 0.1,
         text: "tens of ns per cache miss, all the time",
@@ -31,7 +32,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Err(error) => return Verdict::unanswered(&error),
     };
     let mut verdict = None;
-    for name in names.iter().filter(|name| name.starts_with("package_")) {
+    for name in names.iter().filter(|name| is_range(name)) {
         let khz = |file: &str| host.number(&format!("{FOLDER}/{name}/{file}"));
         let (min, max) = match (khz("min_freq_khz"), khz("max_freq_khz")) {
             (Ok(min), Ok(max)) => (min, max),
@@ -42,7 +43,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             return Verdict::warn(format!("the uncore of {name} may run at {value}"))
                 .evidence(format!("{FOLDER}/{name}"), value)
                 .fix(format!(
-                    "for u in {FOLDER}/package_*; do cat $u/max_freq_khz > \
+                    "for u in {FOLDER}/package_* {FOLDER}/uncore[0-9]*; do [ -e $u/min_freq_khz ] || continue; cat $u/max_freq_khz > \
                      $u/min_freq_khz; done"
                 ));
         }
@@ -52,4 +53,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         );
     }
     verdict.unwrap_or_else(|| Verdict::not_applicable("no uncore frequency is offered here"))
+}
+
+/// `package_00_die_00`, or `uncore00` of a fabric cluster.
+fn is_range(name: &str) -> bool {
+    name.starts_with("package_") || name.starts_with("uncore")
 }

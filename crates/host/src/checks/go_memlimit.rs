@@ -14,8 +14,8 @@ pub const CHECK: Check = Check {
           by the resident size against GOMEMLIMIT; a limit set by debug.SetMemoryLimit is not to \
           be seen, so without the variable the answer is unknown. From Go 1.19 on.",
     cost: Cost {
-        us: 10_000.0,
-        text: "near the limit up to half of the CPU time",
+        us: 1000.0,
+        text: "near the limit up to half of the CPU time, ms at a time",
         origin: "go.dev/doc/gc-guide, section on the memory limit; article on determinism, the section on Go",
     },
     kind: Kind::Process,

@@ -65,7 +65,7 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         .fold(verdict, |v, (count, name)| v.evidence(format!("{FOLDER}/{name}"), count));
     match events.first() {
         Some((_, name)) => verdict.fix(format!(
-            "echo disable > {FOLDER}/{name}   # acpi_mask_gpe=0x{} on the boot line keeps it off",
+            "echo disable > {FOLDER}/{name}   # acpi_mask_gpe=0x{} on the boot line keeps it off; if it is the embedded controller's (dmesg | grep -i 'GPE='), fan, thermal and battery events are lost with it: update the firmware instead",
             name.trim_start_matches("gpe")
         )),
         None => verdict,

@@ -57,11 +57,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let mut numbers: Vec<String> = arrived.into_iter().map(|(_, label, _)| label).collect();
     numbers.sort();
     numbers.dedup();
-    verdict.fix(format!(
-        "for irq in {}; do echo {} > /proc/irq/$irq/smp_affinity_list; done",
-        numbers.join(" "),
-        scope.housekeeping(facts)
-    ))
+    verdict.fix_onto(&scope.housekeeping(facts), |keep| {
+        let numbers = numbers.join(" ");
+        format!("for irq in {numbers}; do echo {keep} > /proc/irq/$irq/smp_affinity_list; done")
+    })
 }
 
 /// ` (40/s)`, empty where the time between the readings is not known.

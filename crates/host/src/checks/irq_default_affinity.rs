@@ -36,8 +36,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let width = facts.cpus().possible.highest().map_or(1, |top| top + 1);
     Verdict::fail(format!("new interrupts may start on CPUs {touched}"))
         .evidence(SOURCE, default)
-        .fix(format!(
-            "echo {} > {SOURCE}   # and irqaffinity={keep} on the boot line",
-            keep.to_mask(width)
-        ))
+        .fix_onto(&keep, |keep| {
+            let mask = keep.to_mask(width);
+            format!("echo {mask} > {SOURCE}   # and irqaffinity={keep} on the boot line")
+        })
 }

@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, CpuSet};
 
+use crate::remedy::add_to_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -32,11 +33,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::unknown("the boot line could not be read");
     }
     let keep = scope.housekeeping(facts);
-    let fix = format!("irqaffinity={keep} on the boot line, then reboot");
+    let fix = |keep: &CpuSet| add_to_boot_line(facts, &format!("irqaffinity={keep}"));
     let Some(request) = &boot.irqaffinity else {
         return Verdict::warn("irqaffinity= is not set: interrupts start on any CPU at boot")
             .evidence(SOURCE, "no irqaffinity=")
-            .fix(fix);
+            .fix_onto(&keep, fix);
     };
     let token = format!("irqaffinity={}", request.text);
     let cpus = match &request.cpus {
@@ -44,19 +45,19 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Err(why) => {
             return Verdict::fail(format!("{token} is not a CPU list: {why}"))
                 .evidence(SOURCE, &token)
-                .fix(fix);
+                .fix_onto(&keep, fix);
         }
     };
     let touched = cpus.and(&scope.cpus);
     if !touched.is_empty() {
         return Verdict::fail(format!("{token} lets interrupts start on CPUs {touched}"))
             .evidence(SOURCE, &token)
-            .fix(fix);
+            .fix_onto(&keep, fix);
     }
     if cpus.and(&facts.cpus().online).is_empty() {
         return Verdict::warn(format!("{token} names no CPU that is online"))
             .evidence(SOURCE, &token)
-            .fix(fix);
+            .fix_onto(&keep, fix);
     }
     Verdict::pass(format!("{token} keeps new interrupts off CPUs {}", scope.cpus))
         .evidence(SOURCE, token)

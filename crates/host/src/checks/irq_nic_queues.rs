@@ -67,11 +67,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         scope.cpus,
         names.join(", ")
     ));
-    touching.into_iter().fold(verdict, describe).fix(format!(
-        "for irq in {}; do echo {} > /proc/irq/$irq/smp_affinity_list; done",
-        numbers.join(" "),
-        scope.housekeeping(facts)
-    ))
+    touching.into_iter().fold(verdict, describe).fix_onto(&scope.housekeeping(facts), |keep| {
+        let numbers = numbers.join(" ");
+        format!("for irq in {numbers}; do echo {keep} > /proc/irq/$irq/smp_affinity_list; done")
+    })
 }
 
 fn describe(verdict: Verdict, (nic, irq): &(&Nic, &Irq)) -> Verdict {

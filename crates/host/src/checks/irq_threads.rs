@@ -60,9 +60,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         let number = task.name.strip_prefix("irq/")?.split('-').next()?;
         number.parse::<u32>().ok().map(|n| n.to_string())
     });
-    verdict.fix(format!(
-        "for irq in {}; do echo {} > /proc/irq/$irq/smp_affinity_list; done",
-        numbers.collect::<Vec<_>>().join(" "),
-        scope.housekeeping(facts)
-    ))
+    let numbers = numbers.collect::<Vec<_>>().join(" ");
+    verdict.fix_onto(&scope.housekeeping(facts), |keep| {
+        format!("for irq in {numbers}; do echo {keep} > /proc/irq/$irq/smp_affinity_list; done")
+    })
 }

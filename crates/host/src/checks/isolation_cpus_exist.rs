@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
+use crate::remedy::edit_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -63,8 +64,5 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     verdict
         .evidence("/sys/devices/system/cpu/possible", &cpus.possible)
         .evidence("/sys/devices/system/cpu/online", &cpus.online)
-        .fix(format!(
-            "name only CPUs of {} in /etc/default/grub, then update-grub and reboot",
-            cpus.online
-        ))
+        .fix(edit_boot_line(facts, &format!("name only CPUs of {}", cpus.online)))
 }

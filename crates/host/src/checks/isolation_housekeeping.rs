@@ -50,5 +50,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     verdict
         .evidence("CPUs for latency", &scope.cpus)
         .evidence("/sys/devices/system/cpu/online", online)
-        .fix(format!("leave CPU 0 out: name CPUs {} instead", scope.cpus.minus(&first)))
+        .fix_onto(&scope.cpus.minus(&first), |rest| {
+            format!("leave CPU 0 out: name CPUs {rest} instead")
+        })
 }

@@ -1,14 +1,16 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
+use crate::remedy::{add_to_boot_line, edit_boot_line};
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "isolation.isolcpus",
     cause: Cause::Scheduler,
     about: "The scheduler places no task on CPUs meant for latency by itself",
-    why: "The kernel takes any list: isolcpus=99 on a machine of 4 CPUs is accepted and isolates \
-          nothing. What counts is /sys/devices/system/cpu/isolated, where the kernel says which \
+    why: "A list that the kernel cannot use, such as isolcpus=99 on a machine of 4 CPUs, does not \
+          stop the boot: the kernel says so in its log (`incorrect CPU range`, or nothing at \
+          all) and isolates nothing. What counts is /sys/devices/system/cpu/isolated, where the kernel says which \
           CPUs it keeps out of the scheduler's domains, or a valid isolated cpuset partition, \
           which does the same without a boot.",
     cost: Cost {
@@ -30,7 +32,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Err(why) => {
             return Verdict::fail(format!("{token} is not a CPU list: {why}"))
                 .evidence("/proc/cmdline", &token)
-                .fix("mend the list in /etc/default/grub, then update-grub and reboot");
+                .fix(edit_boot_line(facts, "mend the list of isolcpus="));
         }
     };
     let reading = &facts.cpus().isolated;
@@ -40,9 +42,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         true => Verdict::pass(format!("CPUs {isolated} are isolated, as {token} asks")),
         false => Verdict::fail(format!("{token} did not isolate CPUs {missing}")),
     };
-    verdict.evidence("/proc/cmdline", &token).evidence(SOURCE, isolated).fix(format!(
-        "name CPUs that exist ({}) in isolcpus=, then update-grub and reboot",
-        facts.cpus().possible
+    verdict.evidence("/proc/cmdline", &token).evidence(SOURCE, isolated).fix(edit_boot_line(
+        facts,
+        &format!("name CPUs that exist ({}) in isolcpus=", facts.cpus().possible),
     ))
 }
 
@@ -59,8 +61,8 @@ fn without(facts: &Facts, scope: &Scope) -> Verdict {
             "the scheduler may place any task on CPUs {missing}: neither isolcpus= nor a partition covers them"
         )),
     };
-    verdict.evidence(SOURCE, domain).fix(format!(
-        "add isolcpus=managed_irq,domain,{} to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub and reboot",
-        scope.cpus
+    verdict.evidence(SOURCE, domain).fix(add_to_boot_line(
+        facts,
+        &format!("isolcpus=managed_irq,domain,{}", scope.cpus),
     ))
 }

@@ -2,6 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::irqs::Irq;
 use quietcore_measure::Cause;
 
+use crate::remedy::edit_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -34,9 +35,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let list = &isolcpus.request.text;
     let written: Vec<&str> = isolcpus.flags.iter().map(String::as_str).collect();
     let token = isolcpus.text();
-    let fix = format!(
-        "write isolcpus=managed_irq,domain,{list} in /etc/default/grub, then update-grub and reboot"
-    );
+    let fix = edit_boot_line(facts, &format!("write isolcpus=managed_irq,domain,{list}"));
     let source = "/proc/cmdline";
     if let Some(flag) = written.iter().find(|flag| !KNOWN.contains(flag)) {
         return Verdict::fail(format!("the kernel skips `{flag}` in {token}"))

@@ -2,6 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::boot::Request;
 use quietcore_measure::{Cause, CpuSet};
 
+use crate::remedy::add_to_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -33,10 +34,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if !scope.is_declared() {
         return Verdict::no_intent();
     }
-    let fix = format!(
-        "add nohz_full={} to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub and reboot",
-        scope.cpus
-    );
+    let fix = add_to_boot_line(facts, &format!("nohz_full={}", scope.cpus));
     let effective = &facts.isolation().tickless;
     let lacking = scope.cpus.minus(effective);
     let verdict = match request {

@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
+use crate::remedy::add_to_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -28,10 +29,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let asked = facts.boot().value("rcu_nocbs").map(|list| format!("rcu_nocbs={list}"));
     let token = asked.unwrap_or_else(|| "no rcu_nocbs=".to_owned());
-    let fix = format!(
-        "add rcu_nocbs={} to GRUB_CMDLINE_LINUX in /etc/default/grub, then update-grub and reboot",
-        scope.cpus
-    );
+    let fix = add_to_boot_line(facts, &format!("rcu_nocbs={}", scope.cpus));
     if matches!(facts.host().config("RCU_NOCB_CPU"), Ok(None)) {
         return Verdict::fail("this kernel cannot offload RCU: built without CONFIG_RCU_NOCB_CPU")
             .evidence("/proc/cmdline", token)

@@ -66,9 +66,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             scope.cpus,
             names(&touching)
         ));
-        return subject.evidence(verdict, &touching).fix(format!(
-            "taskset -c {keep} java …   # and move only the thread that is to be quick: taskset -pc CPU TID"
-        ));
+        return subject.evidence(verdict, &touching).fix_onto(&keep, |keep| {
+            format!("taskset -c {keep} java …   # and move only the thread that is to be quick: taskset -pc CPU TID")
+        });
     }
     let flags = java_flags(java).ok();
     let given = |name: &str| flags.and_then(|flags| flags.number(name));
@@ -81,7 +81,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             keep.len()
         ))
         .evidence("housekeeping", &keep)
-        .fix(format!("-XX:{name}={}", keep.len())),
+        .fix_onto(&keep, |keep| format!("-XX:{name}={}", keep.len())),
         None => Verdict::pass(format!(
             "{} collector threads stay off CPUs {}",
             threads.len(),

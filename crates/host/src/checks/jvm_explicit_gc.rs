@@ -16,8 +16,8 @@ pub const CHECK: Check = Check {
           are freed by a System.gc() of the runtime's own when they run out, so a program that \
           uses many should prefer the second.",
     cost: Cost {
-        us: 50_000.0,
-        text: "a full collection, 10 ms–1 s, per call",
+        us: 500.0,
+        text: "a full collection, 10 ms–1 s, per call; ranked at a hundredth, for it takes a caller",
         origin: "article on determinism, the flags for Java; the figure: judgement",
     },
     kind: Kind::Process,

@@ -14,8 +14,8 @@ pub const CHECK: Check = Check {
           of memory for both) rules that out. Without either, it starts at a 64th of the memory \
           and may grow to a quarter.",
     cost: Cost {
-        us: 5_000.0,
-        text: "some ms whenever the heap is resized",
+        us: 500.0,
+        text: "some ms whenever the heap is resized; ranked at a tenth, for it soon settles",
         origin: "article on determinism, the flags for Java",
     },
     kind: Kind::Process,

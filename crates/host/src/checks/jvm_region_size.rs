@@ -15,8 +15,8 @@ pub const CHECK: Check = Check {
           MiB. 16 MiB is the article's figure for a heap of 4 GiB; a program without objects of \
           a megabyte needs no more than the default, hence a warning only.",
     cost: Cost {
-        us: 5_000.0,
-        text: "some ms per collection that large arrays bring about",
+        us: 500.0,
+        text: "some ms per collection that large arrays bring about; ranked at a tenth, for few programs have them",
         origin: "article on determinism, the flags for Java",
     },
     kind: Kind::Process,

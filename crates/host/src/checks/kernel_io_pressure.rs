@@ -12,8 +12,8 @@ pub const CHECK: Check = Check {
           waited for a disk. A backup, a log that is synced line by line or a dying disk shows \
           here first; threads that touch files on the hot path wait behind it.",
     cost: Cost {
-        us: 1000.0,
-        text: "ms per wait, for threads that touch files",
+        us: 100.0,
+        text: "ms per wait, for threads that touch files; ranked at a tenth of 1 ms, for few of those must be quick",
         origin: "kernel: accounting/psi; the line drawn at 10 %: judgement",
     },
     kind: Kind::Host,

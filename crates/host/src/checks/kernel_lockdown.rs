@@ -7,11 +7,11 @@ use crate::{Check, Cost, Kind, Scope, Verdict};
 pub const CHECK: Check = Check {
     id: "kernel.lockdown",
     cause: Cause::Smi,
-    about: "The kernel lets root measure the hardware",
+    about: "Whether the kernel lets root measure the hardware",
     why: "With Secure Boot most distributions lock the kernel down. Integrity: root may not write \
           MSRs or load unsigned modules, out-of-tree drivers of bypass stacks among them. \
           Confidentiality: nor use tracefs, kprobes, perf or BPF programs that read the kernel. \
-          It costs no latency. It is said here because what cannot be measured under it (causes \
+          It costs no latency, so it never fails. It is said here because what cannot be measured under it (causes \
           of spikes, trace events) is reported as unknown elsewhere.",
     cost: Cost {
         us: 0.01,
@@ -30,24 +30,14 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     };
     match chosen(&text) {
         Some("none") => Verdict::pass("the kernel is not locked down").evidence(SOURCE, text),
-        Some("integrity") => Verdict::warn(
-            "locked down (integrity): writes to MSRs and unsigned \
-             modules are refused",
-        )
-        .evidence(SOURCE, &text)
-        .fix(
-            "if the host's policy allows: mokutil --disable-validation, or Secure Boot off \
-             in the firmware's setup",
-        ),
-        Some(mode) => Verdict::warn(format!(
-            "locked down ({mode}): tracefs, kprobes, perf and BPF \
-             tracing are refused, too"
+        Some("integrity") => {
+            Verdict::not_applicable("locked down (integrity): MSRs and unsigned modules are out of reach")
+                .evidence(SOURCE, &text)
+        }
+        Some(mode) => Verdict::not_applicable(format!(
+            "locked down ({mode}): tracefs, kprobes, perf and BPF tracing are out of reach, too"
         ))
-        .evidence(SOURCE, &text)
-        .fix(
-            "if the host's policy allows: take lockdown= off the boot line, or Secure Boot \
-             off in the firmware's setup",
-        ),
+        .evidence(SOURCE, &text),
         None => {
             Verdict::unknown(format!("{SOURCE}: expected a choice in brackets, found `{text}`"))
         }

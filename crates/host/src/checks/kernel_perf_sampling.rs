@@ -21,23 +21,14 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    let log = &facts.kernel().log;
-    let Some(lines) = log.value() else { return Verdict::unread(log) };
-    let found: Vec<_> = lines
-        .lines
-        .iter()
-        .filter(|line| line.text.contains("perf: interrupt took too long"))
-        .collect();
+    let found = facts.kernel().all_logged(|text| text.contains("perf: interrupt took too long"));
+    let Some(found) = found.value() else { return Verdict::unread(&found) };
     match found.last() {
         Some(last) => {
             Verdict::fail_if(scope.is_declared(), "a profiler's interrupts took too long")
                 .evidence("kernel log", format!("[{:.1} s] {}", last.at_us as f64 / 1e6, last.text))
                 .fix("stop the profiler, or keep it to housekeeping CPUs (perf record --cpu)")
         }
-        None if lines.wrapped => Verdict::unknown(
-            "the kernel's log no longer reaches back to boot (log_buf_len=4M \
-             keeps more)",
-        ),
         None => Verdict::pass("no profiler's interrupt was logged as too long"),
     }
 }

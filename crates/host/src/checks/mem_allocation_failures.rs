@@ -12,8 +12,8 @@ pub const CHECK: Check = Check {
           were killed to free memory, by a control group's limit or for the whole host. Both are \
           preceded by long stalls of everything that allocates.",
     cost: Cost {
-        us: 10_000.0,
-        text: "ms to s of stalls before, dropped packets or a killed program after",
+        us: 100.0,
+        text: "ms to s of stalls before, dropped packets or a killed program after; ranked at a hundredth of 10 ms, for it is an exception since boot",
         origin: "kernel: mm/oom_kill.c, mm/page_alloc.c; size: judgement",
     },
     kind: Kind::Host,

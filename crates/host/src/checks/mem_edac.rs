@@ -13,8 +13,8 @@ pub const CHECK: Check = Check {
           Where the firmware comes first, it may keep them from Linux altogether: no count is no \
           proof then.",
     cost: Cost {
-        us: 200.0,
-        text: "100–300 µs per correction where firmware handles it; storms of them",
+        us: 20.0,
+        text: "100–300 µs per correction where firmware handles it, storms of them; ranked at a tenth, for it may be over",
         origin: "article on isolation, failure 5 (ECC among the sources of SMIs)",
     },
     kind: Kind::Host,

@@ -16,8 +16,8 @@ pub const CHECK: Check = Check {
           lifts the limit. Examined are programs with a thread confined to latency CPUs; whether \
           one locked its memory, audit --pid tells.",
     cost: Cost {
-        us: 500.0,
-        text: "a major fault of 100 µs to 10 ms where a page was dropped or swapped",
+        us: 5.0,
+        text: "a major fault of 100 µs to 10 ms where a page was dropped or swapped; ranked at a hundredth, for memory must be short",
         origin: "setrlimit(2), mlock(2); systemd.exec(5) LimitMEMLOCK; size: judgement",
     },
     kind: Kind::Host,

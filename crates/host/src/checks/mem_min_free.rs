@@ -13,8 +13,8 @@ pub const CHECK: Check = Check {
           packets or a large file read empties them before kswapd has woken up, and the thread \
           that allocates must free pages itself.",
     cost: Cost {
-        us: 500.0,
-        text: "100 µs to some ms in the thread that allocates, in bursts",
+        us: 50.0,
+        text: "100 µs to some ms in the thread that allocates, in bursts; ranked at a tenth, for memory must be short",
         origin: "kernel: admin-guide/sysctl/vm (min_free_kbytes, watermark_scale_factor); the \
                  line drawn at 0.4 % of memory: judgement",
     },

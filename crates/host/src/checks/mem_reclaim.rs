@@ -13,8 +13,8 @@ pub const CHECK: Check = Check {
           a packet. The counters are sums since boot over all programs; they prove that it \
           happened, not to whom. Growth now: mem.reclaim-now.",
     cost: Cost {
-        us: 500.0,
-        text: "100 µs to some ms in the thread that allocates",
+        us: 50.0,
+        text: "100 µs to some ms in the thread that allocates; ranked at a tenth, for it may be over",
         origin: "kernel: mm/page_alloc.c (direct reclaim); size: judgement",
     },
     kind: Kind::Host,

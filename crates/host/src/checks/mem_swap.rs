@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
+use crate::remedy::swapoff;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -13,7 +14,7 @@ pub const CHECK: Check = Check {
           far as vm.swappiness goes. Locked memory (mlockall) is not swapped.",
     cost: Cost {
         us: 500.0,
-        text: "100 µs (NVMe) to 10 ms (disk) per page read back",
+        text: "100 µs (NVMe) to 10 ms (disk) per page read back; ranked at a hundredth while swap is empty",
         origin: "judgement: read latency of the device",
     },
     kind: Kind::Host,
@@ -31,7 +32,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let used = areas.iter().fold(0, |sum: u64, area| sum.saturating_add(area.used_kib));
     let names: Vec<&str> = areas.iter().map(|area| area.name.as_str()).collect();
     let verdict = match used {
-        0 => Verdict::warn(format!("there is swap on {}, empty so far", names.join(", "))),
+        0 => Verdict::warn(format!("there is swap on {}, empty so far", names.join(", ")))
+            .costs_us(5.0),
         _ => Verdict::fail_if(scope.is_declared(), format!("{} MiB are swapped out", used / 1024)),
     };
     let verdict = areas.iter().fold(verdict, |verdict, area| {
@@ -40,8 +42,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             format!("{}: {} of {} kB used", area.name, area.used_kib, area.size_kib),
         )
     });
-    verdict.evidence("/proc/sys/vm/swappiness", swappiness).fix(
-        "swapoff -a, and take the swap line out of /etc/fstab (systemd: systemctl mask \
-         swap.target)",
-    )
+    verdict.evidence("/proc/sys/vm/swappiness", swappiness).fix(format!(
+        "{}, and take the swap line out of /etc/fstab (systemd: systemctl mask swap.target)",
+        swapoff(facts)
+    ))
 }

@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
+use crate::remedy::swapoff;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -35,5 +36,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     };
     verdict
         .evidence("/proc/vmstat, grown", format!("pswpin {read}, pswpout {written}"))
-        .fix("free memory (systemctl stop, a smaller heap) or add some; then swapoff -a")
+        .fix(format!(
+            "make room (systemctl stop, a smaller heap) or add memory; then {}",
+            swapoff(facts)
+        ))
 }

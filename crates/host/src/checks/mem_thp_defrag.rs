@@ -12,8 +12,8 @@ pub const CHECK: Check = Check {
           kernel thread; madvise does it for programs that ask; never takes what is there. It \
           only matters while huge pages are assembled at all (mem.thp).",
     cost: Cost {
-        us: 1000.0,
-        text: "some ms in a page fault",
+        us: 100.0,
+        text: "some ms in a page fault; ranked at a tenth of 1 ms, for memory must be fragmented",
         origin: "kernel: admin-guide/mm/transhuge (defrag); size: judgement",
     },
     kind: Kind::Host,

@@ -11,8 +11,8 @@ pub const CHECK: Check = Check {
           takes one from another node: a stall of milliseconds instead of 100 ns per miss. It is \
           off by default on current kernels and comes back through old tuning guides.",
     cost: Cost {
-        us: 500.0,
-        text: "100 µs to some ms in the thread that allocates",
+        us: 50.0,
+        text: "100 µs to some ms in the thread that allocates; ranked at a tenth, for a node must be full",
         origin: "kernel: admin-guide/sysctl/vm (zone_reclaim_mode); size: judgement",
     },
     kind: Kind::Host,

@@ -40,6 +40,6 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Ok(0) => Verdict::pass("connection tracking follows no connection").evidence(COUNT, 0),
         Ok(count) => Verdict::warn(format!("{count} connections are tracked, packet by packet"))
             .evidence(COUNT, count)
-            .fix("nft add table inet raw; nft add chain inet raw pre '{ type filter hook prerouting priority raw; }'; nft add rule inet raw pre notrack   # or drop the ct and nat rules: nft list ruleset"),
+            .fix("nft list ruleset   # first: who uses ct or nat? Then exempt the one flow, both ways: nft add table inet quiet; nft add chain inet quiet in '{ type filter hook prerouting priority raw; }'; nft add chain inet quiet out '{ type filter hook output priority raw; }'; nft add rule inet quiet in udp dport PORT notrack; nft add rule inet quiet out udp dport PORT notrack"),
     }
 }

@@ -15,8 +15,8 @@ pub const CHECK: Check = Check {
           tree), which are harmless; so it only warns, and from one in 100,000 packets on. The \
           counts reach back to the loading of the driver.",
     cost: Cost {
-        us: 1000.0,
-        text: "a retransmission for each loss: a round trip, or 200 ms at the end of a burst; a gap in a multicast feed",
+        us: 100.0,
+        text: "a retransmission for each loss: a round trip, or 200 ms at the end of a burst; a gap in a multicast feed; ranked at a tenth of 1 ms, for it may be over",
         origin: "TCP's smallest retransmission time-out in Linux, 200 ms; judgement for the typical case",
     },
     kind: Kind::Host,

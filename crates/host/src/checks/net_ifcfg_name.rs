@@ -13,8 +13,8 @@ pub const CHECK: Check = Check {
           benchmark compares 1,500 with 1,500. Only the names of the files are read. Files for \
           interfaces that appear later (a VLAN, a tunnel) look the same, hence a warning.",
     cost: Cost {
-        us: 500.0,
-        text: "whatever the setting was to gain, from the next boot on",
+        us: 5.0,
+        text: "whatever the setting was to gain, from the next boot on; ranked at a hundredth, for nothing is lost yet",
         origin: "article on AWS: MTU written for eth0, measured on ens5",
     },
     kind: Kind::Host,

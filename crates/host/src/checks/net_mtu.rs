@@ -12,8 +12,8 @@ pub const CHECK: Check = Check {
           bond or bridge must agree with each other, else it depends on the member whether a \
           packet gets through. The packet sizes (MTU) are those in effect.",
     cost: Cost {
-        us: 200_000.0,
-        text: "a retransmission time-out, 200 ms and more, for each packet that is too large",
+        us: 2000.0,
+        text: "a retransmission time-out, 200 ms and more, for each packet that is too large; ranked at a hundredth, for most are small",
         origin: "TCP's smallest retransmission time-out in Linux, 200 ms",
     },
     kind: Kind::Host,
@@ -32,12 +32,17 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::not_applicable("no interface is built upon another");
     }
     let mut bad = Vec::new();
+    let mut fixes = Vec::new();
     let mut evidence = Vec::new();
     for stack in &nics.stacks {
         let Some(mtu) = stack.mtu else {
             return Verdict::unknown(format!("the MTU of {} could not be read", stack.name));
         };
         evidence.push((stack.name.clone(), mtu));
+        let smallest = stack.lower.iter().filter_map(|(_, size)| *size).min().unwrap_or(mtu);
+        if smallest < mtu {
+            fixes.push(format!("ip link set dev {} mtu {smallest}", stack.name));
+        }
         for (lower, size) in &stack.lower {
             match size {
                 Some(size) if *size < mtu => {
@@ -55,11 +60,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     evidence.sort();
     evidence.dedup();
-    let smallest = evidence.iter().map(|(_, mtu)| *mtu).min().unwrap_or_default();
-    let names: Vec<&str> = nics.stacks.iter().map(|s| s.name.as_str()).collect();
-    let fix = format!("ip link set dev {} mtu {smallest}", names.first().unwrap_or(&""));
     evidence
         .iter()
         .fold(verdict, |v, (name, mtu)| v.evidence(format!("/sys/class/net/{name}/mtu"), mtu))
-        .fix(fix)
+        .fix(fixes.join("; "))
 }

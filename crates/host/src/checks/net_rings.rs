@@ -15,8 +15,8 @@ pub const CHECK: Check = Check {
           called a fault. The losses are those since the driver was loaded \
           (rx_missed_errors, rx_fifo_errors, rx_over_errors).",
     cost: Cost {
-        us: 1000.0,
-        text: "a retransmission for each loss: a round trip, or 200 ms at the end of a burst",
+        us: 100.0,
+        text: "a retransmission for each loss: a round trip, or 200 ms at the end of a burst; ranked at a tenth of 1 ms, for it takes a burst",
         origin: "TCP's smallest retransmission time-out in Linux, 200 ms; judgement for the typical case",
     },
     kind: Kind::Host,

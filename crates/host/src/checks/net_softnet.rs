@@ -14,8 +14,8 @@ pub const CHECK: Check = Check {
           on the CPU. Rare squeezes in bursts are normal; from one in a thousand packets on they \
           are reported.",
     cost: Cost {
-        us: 1000.0,
-        text: "a squeeze delays the packets behind it by up to a scheduler's slice of some ms; a drop costs a retransmission",
+        us: 100.0,
+        text: "a squeeze delays the packets behind it by up to a scheduler's slice of some ms, a drop costs a retransmission; ranked at a tenth of 1 ms, for it may be over",
         origin: "net/core/dev.c for the mechanism; judgement for the size",
     },
     kind: Kind::Host,

@@ -2,6 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::CpuLimit;
 
+use crate::remedy::quoted;
 use crate::subject::unread;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
@@ -16,8 +17,8 @@ pub const CHECK: Check = Check {
           above counts as well. nr_throttled says how often it happened since the group was made; \
           with --probe, whether it happens now.",
     cost: Cost {
-        us: 50_000.0,
-        text: "up to a whole period, 100 ms, each time",
+        us: 500.0,
+        text: "up to a whole period, 100 ms, each time; ranked at a hundredth where it never happened, at a tenth where it did once",
         origin: "scheduler/sched-bwc.rst",
     },
     kind: Kind::Process,
@@ -54,12 +55,13 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let verdict = match stopped.first() {
         _ if stopped_now > 0 => Verdict::fail(format!(
             "its control group ran out of CPU time {stopped_now} times while watched"
-        )),
+        ))
+        .costs_us(stopped.first().map_or(50_000.0, |group| mean_us(group))),
         Some(group) => Verdict::fail(format!(
             "its control group ran out of CPU time {} times since it was made",
             count(group)
         ))
-        .costs_us(group.throttled_us.unwrap_or_default() as f64 / count(group).max(1) as f64),
+        .costs_us(mean_us(group) / 10.0),
         None if limited.iter().any(|group| group.throttled.is_none()) => Verdict::fail_if(
             scope.is_declared(),
             "its control group limits CPU time, and cpu.stat does not tell whether it ran out",
@@ -83,10 +85,19 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     });
     let group = stopped.first().map_or(&tightest.group, |group| &group.group);
     verdict.fix(format!(
-        "echo max > {group}/cpu.max   # version 1: echo -1 > {group}/cpu.cfs_quota_us; in Kubernetes: no CPU limit, or the static CPU manager"
+        "echo max > {}   # version 1: echo -1 > {}; in Kubernetes: no CPU limit, or the static CPU manager",
+        quoted(&format!("{group}/cpu.max")),
+        quoted(&format!("{group}/cpu.cfs_quota_us"))
     ))
 }
 
 fn told(count: Option<u64>) -> String {
     count.map_or("?".to_owned(), |count| count.to_string())
+}
+
+/// Mean time of one stop in microseconds; time is summed over CPUs, so the period bounds it.
+fn mean_us(group: &CpuLimit) -> f64 {
+    let times = group.throttled.unwrap_or_default().max(1);
+    let mean = group.throttled_us.unwrap_or_default() as f64 / times as f64;
+    mean.clamp(1.0, group.period_us.max(1) as f64)
 }

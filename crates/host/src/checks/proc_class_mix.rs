@@ -58,5 +58,5 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         true => scope.housekeeping(facts),
         false => facts.cpus().online.minus(&first.task.affinity),
     };
-    verdict.fix(format!("taskset -pc {elsewhere} {}", first.task.tid))
+    verdict.fix_onto(&elsewhere, |keep| format!("taskset -pc {keep} {}", first.task.tid))
 }

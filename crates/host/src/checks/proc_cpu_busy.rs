@@ -70,7 +70,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     let movable = visitors.iter().find(|task| !task.bound && !is_busy(task));
     verdict.fix(match movable {
-        Some(task) => format!("taskset -pc {keep} {}", task.tid),
-        None => "isolate the CPU (isolcpus=, nohz_full=) and give it to one thread".to_owned(),
+        Some(task) if !keep.is_empty() => format!("taskset -pc {keep} {}", task.tid),
+        _ => "isolate the CPU (isolcpus=, nohz_full=) and give it to one thread".to_owned(),
     })
 }

@@ -2,6 +2,8 @@ use quietcore_facts::Facts;
 use quietcore_facts::process::Thread;
 use quietcore_measure::{Cause, CpuSet};
 
+use super::sched_rt_throttling::{PERIOD, RUNTIME};
+use super::{sched_fair_server, sched_rt_throttling};
 use crate::subject::{Subject, names};
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
@@ -16,16 +18,14 @@ pub const CHECK: Check = Check {
           an ordinary task waits; debugfs tells its runtime per CPU. Only a thread that hardly \
           ever sleeps meets either limit, so one that is not seen spinning is a warning.",
     cost: Cost {
-        us: 50_000.0,
-        text: "50 ms in every second of a thread that spins",
+        us: 500.0,
+        text: "50 ms in every second of a thread that spins; ranked at a hundredth where none is seen to",
         origin: "measured with a SCHED_FIFO spinner; sched-rt-group.rst",
     },
     kind: Kind::Process,
     judge,
 };
 
-const RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-const PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let subject = match Subject::of(facts, scope) {
@@ -45,12 +45,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
 }
 
 fn throttling(subject: &Subject, realtime: &[&Thread]) -> Verdict {
-    let host = subject.facts.host();
-    let (runtime, period) = match (host.number(RUNTIME), host.number(PERIOD)) {
-        (Ok(runtime), Ok(period)) => (runtime, period),
-        (Err(error), _) | (_, Err(error)) => return Verdict::unknown(error.to_string()),
+    let (runtime, period) = match sched_rt_throttling::limit(subject.facts) {
+        Ok(limit) => limit,
+        Err(error) => return Verdict::unknown(error.to_string()),
     };
-    if runtime < 0 || runtime >= period {
+    if sched_rt_throttling::is_off(runtime, period) {
         return Verdict::pass("real-time threads are not throttled").evidence(RUNTIME, runtime);
     }
     let takes = period.saturating_sub(runtime);
@@ -69,35 +68,28 @@ fn throttling(subject: &Subject, realtime: &[&Thread]) -> Verdict {
     };
     subject
         .evidence(verdict.evidence(RUNTIME, runtime).evidence(PERIOD, period), realtime)
-        .costs_us(takes as f64)
+        .costs_us(if spinning.is_empty() { takes as f64 / 100.0 } else { takes as f64 })
         .fix(format!(
             "echo -1 > {RUNTIME}   # a real-time thread that never sleeps then holds its CPU for good: isolate it first"
         ))
 }
 
 fn fair_server(subject: &Subject, realtime: &[&Thread]) -> Verdict {
-    let host = subject.facts.host();
     let cpus = realtime.iter().fold(CpuSet::new(), |all, t| all.or(&t.task.affinity));
     let online = cpus.and(&subject.facts.cpus().online);
-    let mut serving = CpuSet::new();
-    for cpu in online.iter() {
-        let path = format!("/sys/kernel/debug/sched/fair_server/cpu{cpu}/runtime");
-        match host.number(&path) {
-            Ok(0) => {}
-            Ok(_) => serving.insert(cpu),
-            Err(error) => {
-                return Verdict::unknown(format!(
-                    "the deadline server's runtime is unknown ({error})"
-                ));
-            }
+    let (serving, longest) = match sched_fair_server::serving(subject.facts, &online) {
+        Ok(found) => found,
+        Err(error) => {
+            return Verdict::unknown(format!("the deadline server's runtime is unknown ({error})"));
         }
-    }
+    };
     if serving.is_empty() {
         return Verdict::pass(format!("no deadline server takes time on CPUs {online}"));
     }
     let verdict = Verdict::warn(format!(
-        "{} may lose 50 ms of a second to the deadline server on CPUs {serving} while an ordinary task waits there",
-        names(realtime)
+        "{} may lose {} ms of a second to the deadline server on CPUs {serving} while an ordinary task waits there",
+        names(realtime),
+        longest / 1_000_000
     ));
     subject.evidence(verdict, realtime).fix(format!(
         "for cpu in {}; do echo 0 > /sys/kernel/debug/sched/fair_server/cpu$cpu/runtime; done",

@@ -15,8 +15,8 @@ pub const CHECK: Check = Check {
           gained: between two programs only the order of priorities counts, and 1 to 98 hold \
           any order.",
     cost: Cost {
-        us: 1000.0,
-        text: "as long as the thread runs, for whoever waits for the kernel's helper",
+        us: 100.0,
+        text: "as long as the thread runs, for whoever waits for the kernel's helper; ranked at a tenth of 1 ms, for few do",
         origin: "judgement: how long depends on the program; sched(7) and the real-time wiki advise against 99",
     },
     kind: Kind::Process,

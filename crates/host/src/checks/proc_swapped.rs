@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
+use crate::remedy::swapoff;
 use crate::subject::unread;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
@@ -30,5 +31,8 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     };
     verdict
         .evidence(format!("/proc/{pid}/status"), format!("VmSwap {} kB", memory.swapped_kib))
-        .fix("swapoff -a   # brings it back; for good: remove swap from /etc/fstab, or mlockall() in the program")
+        .fix(format!(
+            "{}   # brings it back; for good: remove swap from /etc/fstab, or mlockall() in the program",
+            swapoff(facts)
+        ))
 }

@@ -49,8 +49,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let verdict = touching.iter().take(8).fold(verdict, |verdict, task| {
         verdict.evidence(format!("affinity of {}", task.label()), &task.affinity)
     });
-    verdict.fix(format!(
-        "for tid in $(pgrep '^rcuo'); do taskset -cp {} $tid; done",
-        scope.housekeeping(facts)
-    ))
+    verdict.fix_onto(&scope.housekeeping(facts), |keep| {
+        format!("for tid in $(pgrep '^rcuo'); do taskset -cp {keep} $tid; done")
+    })
 }

@@ -16,8 +16,8 @@ pub const CHECK: Check = Check {
           Judged where at least two ordinary threads are bound to the same latency CPU. (man \
           page: sched(7), the autogroup feature)",
     cost: Cost {
-        us: 3000.0,
-        text: "a time slice of 3–4 ms that a nice value was meant to prevent",
+        us: 30.0,
+        text: "a time slice of 3–4 ms that a nice value was meant to prevent; ranked at a hundredth, for it takes one",
         origin: "judgement: one slice of kernel/sched/fair.c at HZ=250",
     },
     kind: Kind::Host,

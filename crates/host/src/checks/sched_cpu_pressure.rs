@@ -1,4 +1,5 @@
 use quietcore_facts::Facts;
+use quietcore_facts::memory::pressure;
 use quietcore_measure::Cause;
 
 use crate::{Check, Cost, Kind, Scope, Verdict};
@@ -27,46 +28,21 @@ const TOO_MUCH: f64 = 10.0;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/pressure/cpu";
-    let text = match facts.host().read(SOURCE) {
-        Ok(text) => text,
-        Err(error) => return Verdict::unanswered(&error),
-    };
-    let Some((line, share)) = avg60(&text) else {
-        return Verdict::unknown(format!("{SOURCE}: expected a line `some avg10=… avg60=…`"));
-    };
+    let reading = pressure(facts.host(), "cpu");
+    let Some(found) = reading.value() else { return Verdict::unread(&reading) };
+    let share = found.some_avg60;
     let verdict = match share > TOO_MUCH {
         false => Verdict::pass(format!("threads waited for a CPU in {share} % of the last minute")),
         true => Verdict::warn(format!("threads waited for a CPU in {share} % of the last minute")),
     };
+    let keep = scope.housekeeping(facts);
     let fix = match scope.is_declared() {
-        true => format!(
-            "run less, or leave more than CPUs {} for everything else",
-            scope.housekeeping(facts)
-        ),
-        false => {
+        true if !keep.is_empty() => {
+            format!("run less, or leave more than CPUs {keep} for everything else")
+        }
+        _ => {
             "run less on this host, or give the latency-critical process CPUs of its own".to_owned()
         }
     };
-    verdict.evidence(SOURCE, line).fix(fix)
-}
-
-fn avg60(text: &str) -> Option<(&str, f64)> {
-    let line = text.lines().find(|line| line.starts_with("some "))?;
-    let value = line.split_whitespace().find_map(|word| word.strip_prefix("avg60="))?;
-    let share: f64 = value.parse().ok()?;
-    (0.0..=100.0).contains(&share).then_some((line, share))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_minute_is_read() {
-        let text = "some avg10=16.44 avg60=13.28 avg300=34.06 total=424480135\nfull avg10=0.00\n";
-        assert_eq!(avg60(text).unwrap().1, 13.28);
-        for garbage in ["", "some", "some avg60=x", "some avg60=NaN", "some avg60=1e9"] {
-            assert!(avg60(garbage).is_none(), "{garbage}");
-        }
-    }
+    verdict.evidence(SOURCE, format!("some avg60={share}")).fix(fix)
 }

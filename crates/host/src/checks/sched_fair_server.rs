@@ -1,6 +1,6 @@
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
-use quietcore_sys::host::{Task, Trouble};
+use quietcore_sys::host::{HostError, Task, Trouble};
 
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
@@ -16,8 +16,8 @@ pub const CHECK: Check = Check {
           only root reads, and nobody under lockdown: then the answer is unknown. (kernel: commit \
           d741f297bcea, fair server interface)",
     cost: Cost {
-        us: 50_000.0,
-        text: "up to 50 ms of a second, from a real-time thread whose CPU an ordinary one waits for",
+        us: 500.0,
+        text: "up to 50 ms of a second, from a real-time thread whose CPU an ordinary one waits for; ranked at a hundredth where none is seen",
         origin: "kernel/sched/deadline.c: the server's default runtime and period",
     },
     kind: Kind::Host,
@@ -33,23 +33,15 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if facts.kernel().version() < (6, 12) {
         return Verdict::not_applicable("there is none before Linux 6.12");
     }
-    let mut serving = CpuSet::new();
-    let mut longest = 0;
-    for cpu in scope.cpus.iter() {
-        match facts.host().number(&format!("{FOLDER}/cpu{cpu}/runtime")) {
-            Ok(0) => {}
-            Ok(ns) => {
-                serving.insert(cpu);
-                longest = longest.max(ns);
-            }
-            Err(error) if error.trouble == Trouble::Missing => {
-                return Verdict::unknown(format!(
-                    "{FOLDER} is not there: is debugfs mounted, or locked down?"
-                ));
-            }
-            Err(error) => return Verdict::unknown(error.to_string()),
+    let (serving, longest) = match serving(facts, &scope.cpus) {
+        Ok(found) => found,
+        Err(error) if error.trouble == Trouble::Missing => {
+            return Verdict::unknown(format!(
+                "{FOLDER} is not there: is debugfs mounted, or locked down?"
+            ));
         }
-    }
+        Err(error) => return Verdict::unknown(error.to_string()),
+    };
     if serving.is_empty() {
         return Verdict::pass(format!("no fair server on CPUs {}", scope.cpus))
             .evidence(FOLDER, "runtime 0");
@@ -63,11 +55,26 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             "the fair server may take up to {} ms a second from {}",
             longest / 1_000_000,
             threads.join(", ")
-        )),
+        ))
+        .costs_us(longest as f64 / 1e3),
         true => Verdict::warn(format!("the fair server is on for CPUs {serving}")),
     };
     verdict.evidence(FOLDER, format!("runtime {longest} ns on CPUs {serving}")).fix(format!(
         "for cpu in {}; do echo 0 > {FOLDER}/cpu$cpu/runtime; done",
         serving.iter().map(|cpu| cpu.to_string()).collect::<Vec<_>>().join(" ")
     ))
+}
+
+/// Which of these CPUs have a fair server, and the longest runtime of one in nanoseconds.
+pub(super) fn serving(facts: &Facts, cpus: &CpuSet) -> Result<(CpuSet, i64), HostError> {
+    let mut serving = CpuSet::new();
+    let mut longest = 0;
+    for cpu in cpus.iter() {
+        let ns = facts.host().number(&format!("{FOLDER}/cpu{cpu}/runtime"))?;
+        if ns != 0 {
+            serving.insert(cpu);
+            longest = longest.max(ns);
+        }
+    }
+    Ok((serving, longest))
 }

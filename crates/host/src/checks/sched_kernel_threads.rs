@@ -60,8 +60,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         )
     });
     let tids: Vec<String> = shown.iter().map(|task| task.tid.to_string()).collect();
-    let keep = scope.housekeeping(facts);
-    verdict.fix(format!("for tid in {}; do taskset -cp {keep} $tid; done", tids.join(" ")))
+    verdict.fix_onto(&scope.housekeeping(facts), |keep| {
+        format!("for tid in {}; do taskset -cp {keep} $tid; done", tids.join(" "))
+    })
 }
 
 fn is_movable(task: &Task) -> bool {

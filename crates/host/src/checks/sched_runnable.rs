@@ -54,8 +54,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         let names: Vec<String> = tasks.iter().map(|task| task.label()).collect();
         verdict.evidence(format!("runnable on CPU {cpu}"), names.join(", "))
     });
-    verdict.fix(format!(
-        "give each thread a CPU of its own: taskset -cp CPU TID, with the rest on {}",
-        scope.housekeeping(facts)
-    ))
+    let keep = scope.housekeeping(facts);
+    let rest = if keep.is_empty() { String::new() } else { format!(", with the rest on {keep}") };
+    verdict.fix(format!("give each thread a CPU of its own: taskset -cp CPU TID{rest}"))
 }

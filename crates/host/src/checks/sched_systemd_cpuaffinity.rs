@@ -46,6 +46,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Some(line) => verdict.evidence(FILE, line),
         None => verdict,
     };
-    let list = scope.housekeeping(facts).to_string().replace(',', " ");
-    verdict.fix(format!("CPUAffinity={list} in {FILE}, then systemctl daemon-reexec and a reboot"))
+    verdict.fix_onto(&scope.housekeeping(facts), |keep| {
+        let list = keep.to_string().replace(',', " ");
+        format!("CPUAffinity={list} in {FILE}, then systemctl daemon-reexec and a reboot")
+    })
 }

@@ -67,7 +67,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             format!("last on CPU {}, may run on {}", task.cpu, task.affinity),
         )
     });
-    verdict.fix(fix(shown, &scope.housekeeping(facts)))
+    verdict.fix_onto(&scope.housekeeping(facts), |keep| fix(shown, keep))
 }
 
 fn count(threads: usize) -> String {

@@ -43,8 +43,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         true => Verdict::pass("the soft-lockup watchdog keeps to housekeeping CPUs"),
         false => Verdict::fail(format!("the soft-lockup watchdog wakes CPUs {touched}")),
     };
-    verdict.evidence("/proc/sys/kernel/soft_watchdog", 1).evidence(MASK, &mask).fix(format!(
-        "sysctl -w kernel.watchdog_cpumask={}   # or kernel.watchdog=0",
-        scope.housekeeping(facts)
-    ))
+    verdict.evidence("/proc/sys/kernel/soft_watchdog", 1).evidence(MASK, &mask).fix({
+        let keep = scope.housekeeping(facts);
+        match keep.is_empty() {
+            true => "sysctl -w kernel.watchdog=0".to_owned(),
+            false => format!("sysctl -w kernel.watchdog_cpumask={keep}   # or kernel.watchdog=0"),
+        }
+    })
 }

@@ -48,5 +48,5 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     verdict
         .evidence(SOURCE, &own)
         .evidence(ALL, &all)
-        .fix(format!("echo {} > {SOURCE}", scope.housekeeping(facts).to_mask(width)))
+        .fix_onto(&scope.housekeeping(facts), |keep| format!("echo {} > {SOURCE}", keep.to_mask(width)))
 }

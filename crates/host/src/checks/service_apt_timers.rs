@@ -15,8 +15,8 @@ pub const CHECK: Check = Check {
           Timers are judged by being armed, daemons by running. Security updates are needed: \
           install them by hand, when nothing is at stake.",
     cost: Cost {
-        us: 100.0,
-        text: "10 µs to some ms, for minutes, once or twice a day",
+        us: 10.0,
+        text: "10 µs to some ms, for minutes, once or twice a day; ranked at a tenth of 100 µs",
         origin: "judgement: disk and memory contention and calls to all CPUs during an update",
     },
     kind: Kind::Host,

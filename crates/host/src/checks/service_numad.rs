@@ -12,8 +12,8 @@ pub const CHECK: Check = Check {
           and their pages to the node it thinks best: threads change CPU by sched_setaffinity, \
           overriding the pinning, and while a page is copied its readers wait for it.",
     cost: Cost {
-        us: 1000.0,
-        text: "microseconds per page, for as long as it takes to copy gigabytes",
+        us: 10.0,
+        text: "microseconds per page, for as long as it takes to copy gigabytes, and rarely",
         origin: "numad(8) for the mechanism; judgement for the size",
     },
     kind: Kind::Host,

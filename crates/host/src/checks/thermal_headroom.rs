@@ -11,8 +11,8 @@ pub const CHECK: Check = Check {
           of it a warmer room, a fan that fails or CPUs that no longer sleep are enough. Read are \
           the sensors of whole packages: asking a core's own sensor would interrupt that core.",
     cost: Cost {
-        us: 275.0,
-        text: "50–500 µs every 30–300 s once it throttles",
+        us: 27.0,
+        text: "50–500 µs every 30–300 s once it throttles; ranked at a tenth, for it does not yet",
         origin: "article on determinism, thermal throttling; article on C-states (heat once they \
                  are off); 10 °C: judgement",
     },

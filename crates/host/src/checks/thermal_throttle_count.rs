@@ -12,9 +12,8 @@ pub const CHECK: Check = Check {
           newer kernels how long it lasted. The counters start at boot: an old event proves that \
           it can happen on this machine, a new one (thermal.throttling-now) that it does.",
     cost: Cost {
-        us: 275.0,
-        text: "50–500 µs every 30–300 s; a single event of 100 ms puts thousands of requests into \
-               the tail",
+        us: 27.0,
+        text: "50–500 µs every 30–300 s; a single event of 100 ms puts thousands of requests into the tail; ranked at a tenth, for it may be over",
         origin: "article on determinism, taxonomy and thermal throttling",
     },
     kind: Kind::Host,

@@ -12,8 +12,8 @@ pub const CHECK: Check = Check {
           same, so it warns, and fails only from one percent on for CPUs meant for latency. Where \
           the hypervisor does not report steal, zero is unknown.",
     cost: Cost {
-        us: 4000.0,
-        text: "a slice of the host's scheduler, 1–10 ms, each time",
+        us: 400.0,
+        text: "a slice of the host's scheduler, 1–10 ms, each time; ranked at a tenth, for it may be over",
         origin: "judgement: default slices of the host's scheduler",
     },
     kind: Kind::Host,

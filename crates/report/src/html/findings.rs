@@ -56,10 +56,7 @@ fn filter(section: &Findings, out: &mut String) {
 }
 
 fn card(f: &Finding, id: &str, open: bool, out: &mut String) {
-    let cost = match f.status {
-        Status::Pass | Status::NotApplicable => String::new(),
-        _ => words::impact(f.impact.us),
-    };
+    let cost = words::cost(f);
     put!(
         out,
         "<details class=\"card {}\" id=\"{id}\" data-status=\"{}\" data-cause=\"{}\"{}>\n<summary>\
@@ -113,7 +110,11 @@ fn impact(f: &Finding, out: &mut String) {
     if impact.text.is_empty() && impact.origin.is_empty() {
         return;
     }
-    put!(out, "<h3>Expected cost</h3>\n<p>{}", Esc(&impact.text));
+    let heading = match f.status {
+        Status::Fail | Status::Warn | Status::Waived => "Expected cost",
+        Status::Unknown | Status::Pass | Status::NotApplicable => "What a failure would cost",
+    };
+    put!(out, "<h3>{heading}</h3>\n<p>{}", Esc(&impact.text));
     if !impact.origin.is_empty() {
         put!(out, " <span class=\"origin\">Origin: {}.</span>", Esc(&impact.origin));
     }

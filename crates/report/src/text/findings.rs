@@ -37,8 +37,7 @@ fn together(findings: &[&Finding], page: &mut Page) {
         [first, ..] => first,
     };
     page.blank();
-    let cost = words::impact(first.impact.us);
-    let cost = if cost.is_empty() { cost } else { format!("up to {cost}") };
+    let cost = words::cost(first);
     lead(first, &cost, page);
     let ids: Vec<_> = findings.iter().map(|f| f.id.as_str()).collect();
     page.wrapped("  ", &format!("{} checks: {}", ids.len(), ids.join(", ")), Style::Dim);
@@ -81,7 +80,8 @@ fn full(finding: &Finding, page: &mut Page) {
     listed(&finding.evidence.iter().collect::<Vec<_>>(), page);
     let impact = &finding.impact;
     if !impact.text.is_empty() {
-        page.wrapped(&labelled("cost"), &impact.text, Style::Plain);
+        let label = if finding.status == Status::Unknown { "at most" } else { "cost" };
+        page.wrapped(&labelled(label), &impact.text, Style::Plain);
     }
     if page.options.verbose && !impact.origin.is_empty() {
         page.wrapped(&labelled("origin"), &impact.origin, Style::Dim);
@@ -122,10 +122,7 @@ fn labelled(label: &str) -> String {
 
 /// Symbol, status and title, with the expected cost at the right edge.
 fn title(finding: &Finding, page: &mut Page) {
-    let cost = match finding.status {
-        Status::Pass | Status::NotApplicable => String::new(),
-        _ => words::impact(finding.impact.us),
-    };
+    let cost = words::cost(finding);
     lead(finding, &cost, page);
 }
 
