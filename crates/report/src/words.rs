@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use quietcore_measure::{
-    Cell, ComparisonRow, Distribution, Evidence, Finding, HostSummary, Nanos, Status, Table, Verdict,
+    Cell, ComparisonRow, Distribution, Evidence, Finding, HostSummary, Nanos, Status, Table,
+    Verdict,
 };
 
 /// A percentile of a [`Distribution`]: its key in the record, the fraction, the value.

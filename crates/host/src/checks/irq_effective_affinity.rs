@@ -86,8 +86,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         ));
     }
     let numbers: Vec<String> = still.iter().map(|irq| irq.number.to_string()).collect();
-    verdict.fix(format!(
-        "for irq in {}; do echo {keep} > /proc/irq/$irq/smp_affinity_list; done",
-        numbers.join(" ")
-    ))
+    verdict.fix_onto(&keep, |keep| {
+        let numbers = numbers.join(" ");
+        format!("for irq in {numbers}; do echo {keep} > /proc/irq/$irq/smp_affinity_list; done")
+    })
 }

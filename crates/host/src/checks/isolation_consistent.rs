@@ -1,6 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
+use crate::remedy::edit_boot_line;
 use crate::{Check, Cost, Kind, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -70,8 +71,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         .evidence(kept, show(&isolated))
         .evidence("nohz_full", show(&tickless))
         .evidence("rcu_nocbs", show(&nocbs))
-        .fix(format!(
-            "isolcpus=managed_irq,domain,{cpus} nohz_full={cpus} rcu_nocbs={cpus} in /etc/default/grub, then update-grub and reboot"
+        .fix(edit_boot_line(
+            facts,
+            &format!("write isolcpus=managed_irq,domain,{cpus} nohz_full={cpus} rcu_nocbs={cpus}"),
         ))
 }
 

@@ -80,7 +80,7 @@ fn full(finding: &Finding, page: &mut Page) {
     listed(&finding.evidence.iter().collect::<Vec<_>>(), page);
     let impact = &finding.impact;
     if !impact.text.is_empty() {
-        let label = if finding.status == Status::Unknown { "at most" } else { "cost" };
+        let label = if finding.status == Status::Unknown { "risk" } else { "cost" };
         page.wrapped(&labelled(label), &impact.text, Style::Plain);
     }
     if page.options.verbose && !impact.origin.is_empty() {
