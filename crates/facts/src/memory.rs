@@ -19,8 +19,8 @@ pub struct Memory {
     pub vmstat: Reading<BTreeMap<String, u64>>,
     /// When the kernel assembles huge pages unasked: `always`, `madvise`, `never`.
     pub thp: Reading<String>,
-    /// Sizes other than the largest that are switched on by themselves, as `64kB always`.
-    pub thp_sizes: Vec<String>,
+    /// Sizes that are switched on by themselves, as `64kB always`.
+    pub thp_sizes: Reading<Vec<String>>,
     /// What a page fault does to get one: `always` … `never`.
     pub thp_defrag: Reading<String>,
     /// Reserved huge pages by node and size.
@@ -172,15 +172,24 @@ fn pools(host: &Host, node: usize) -> Vec<Pool> {
 }
 
 /// Since 6.8 each size has its own switch; `inherit` follows the common one.
-fn thp_sizes(host: &Host) -> Vec<String> {
-    let names = host.list(THP).unwrap_or_default();
-    let on = |name: &String| {
-        let size = name.strip_prefix("hugepages-")?;
-        let text = host.line(&format!("{THP}/{name}/enabled")).ok()?;
-        let word = chosen(&text).filter(|word| *word == "always")?;
-        Some(format!("{size} {word}"))
+fn thp_sizes(host: &Host) -> Reading<Vec<String>> {
+    let mut sizes = Vec::new();
+    let names = match host.list(THP) {
+        Ok(names) => names,
+        Err(error) => return error.into_reading(),
     };
-    names.iter().filter_map(on).collect()
+    for name in names {
+        let Some(size) = name.strip_prefix("hugepages-") else { continue };
+        match reading(host.line(&format!("{THP}/{name}/enabled"))) {
+            Reading::Measured(text) if chosen(&text) == Some("always") => {
+                sizes.push(format!("{size} always"));
+            }
+            Reading::Failed(why) => return Reading::Failed(why),
+            // A size only for files and shared memory has no such switch.
+            Reading::Measured(_) | Reading::Unsupported(_) => {}
+        }
+    }
+    Reading::Measured(sizes)
 }
 
 /// A heading, then a line per area; anything else is no answer, not "no swap".

@@ -21,6 +21,8 @@ pub struct Check {
     pub cost: Cost,
     /// When it applies.
     pub kind: Kind,
+    /// What must be known of the CPUs meant for latency before it is judged.
+    pub needs: Needs,
     /// The verdict on a host.
     pub judge: fn(&Facts, &Scope) -> Verdict,
 }
@@ -53,4 +55,16 @@ pub enum Kind {
     Probe,
     /// About the process named by `--pid`.
     Process,
+}
+
+/// What a check needs to know of the CPUs meant for latency. The audit answers for a check that
+/// lacks it: a set without CPUs has no bad one among them, and would pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: it concerns every host.
+    Nothing,
+    /// That CPUs are, or were, meant for latency: otherwise it does not apply.
+    Intent,
+    /// Which CPUs they are: `unknown` where none of those that were meant is there.
+    Cpus,
 }

@@ -18,7 +18,7 @@ mod verdict;
 mod waivers;
 
 pub use audit::{Audit, audit};
-pub use check::{Check, Cost, Kind};
+pub use check::{Check, Cost, Kind, Needs};
 pub use scope::{Intent, Scope};
 pub use verdict::Verdict;
 pub use waivers::{WaiverError, Waivers};

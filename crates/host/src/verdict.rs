@@ -52,6 +52,11 @@ impl Verdict {
         Self::not_applicable("no CPU is meant for latency (no isolcpus= or nohz_full=, no --cpus)")
     }
 
+    /// There is a wish for isolation, and none of the CPUs it names.
+    pub fn no_such_cpus() -> Self {
+        Self::unknown("the CPUs that were meant for latency do not exist")
+    }
+
     /// Which CPUs there are, or which share a core, could not be read.
     pub fn unknown_cpus() -> Self {
         Self::unknown("/sys/devices/system/cpu (online, cpu*/topology) could not be read")

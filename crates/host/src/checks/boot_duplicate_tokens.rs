@@ -5,7 +5,7 @@ use quietcore_measure::Cause;
 
 use crate::parameters::is_for_latency;
 use crate::remedy::edit_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "boot.duplicate-tokens",
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: between a tick (article on isolation, 1–5 µs) and a misplaced task (50–500 µs)",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -5,7 +5,7 @@ use quietcore_measure::{Cause, Reading};
 
 use crate::parameters::is_for_latency;
 use crate::remedy::{add_to_boot_line, remake_menu};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "boot.loader-files",
@@ -26,6 +26,7 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, production failure 2; article on determinism, taxonomy",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

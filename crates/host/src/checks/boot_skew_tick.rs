@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::remedy::add_to_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "boot.skew-tick",
@@ -18,13 +18,11 @@ pub const CHECK: Check = Check {
         origin: "judgement: kernel-parameters.txt names the contention and gives no figure",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     if !facts.boot().known {
         return Verdict::unknown("/proc/cmdline could not be read");
     }

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::remedy::add_to_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "boot.timer-hz",
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
         us: 3.0, text: "1–5 µs per tick", origin: "article on isolation, noise source 1"
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
@@ -23,9 +24,6 @@ pub const CHECK: Check = Check {
 const USUAL: u64 = 250;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let Some(hz) = facts.kernel().hz else {
         return Verdict::unknown(
             "the kernel's configuration (/boot/config-*, /proc/config.gz) could not be read",

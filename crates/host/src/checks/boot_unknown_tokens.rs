@@ -3,7 +3,7 @@ use quietcore_measure::Cause;
 
 use crate::parameters::{is_for_latency, meant_by};
 use crate::remedy::edit_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "boot.unknown-tokens",
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         origin: "articles on isolation and on determinism, for the parameters that were meant",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 
@@ -42,7 +43,17 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     wrong.extend(latency.map(|name| format!("the kernel did not take {name}")));
     wrong.dedup();
     let verdict = match wrong.is_empty() {
-        true => Verdict::pass("no latency parameter is misspelt or unknown to this kernel"),
+        true => match (logged.value(), facts.kernel().version()) {
+            (None, _) => Verdict::unknown(format!(
+                "no latency parameter is misspelt; whether the kernel took each, only its log \
+                 can tell: {}",
+                logged.why()
+            )),
+            (Some(None), version) if version < (5, 14) => {
+                Verdict::pass("no latency parameter is misspelt (a kernel before 5.14 does not log those it does not know)")
+            }
+            _ => Verdict::pass("no latency parameter is misspelt or unknown to this kernel"),
+        },
         // Someone meant to tune this host: it is wrong whether or not any CPU is isolated.
         false => Verdict::fail(wrong.join("; ")),
     };

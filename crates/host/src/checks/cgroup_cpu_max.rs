@@ -5,7 +5,7 @@ use quietcore_facts::{Cgroups, Facts};
 use quietcore_measure::Cause;
 
 use crate::remedy::quoted;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cgroup.cpu-max",
@@ -27,6 +27,7 @@ pub const CHECK: Check = Check {
         origin: "scheduler/sched-bwc.rst: the default period of 100 ms; the mean stop is this host's own",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_facts::cgroups::Cpuset;
 use quietcore_measure::Cause;
 
 use crate::remedy::quoted;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cgroup.cpuset-exclusive",
@@ -22,13 +22,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, cpusets; article on determinism, taxonomy",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let reading = &facts.cgroups().limits;
     let Some(limits) = reading.value() else { return Verdict::unread(reading) };
     let Some((root, below)) = limits.cpusets.split_first() else {

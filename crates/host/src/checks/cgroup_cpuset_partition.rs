@@ -3,7 +3,7 @@ use quietcore_facts::cgroups::Partition;
 use quietcore_measure::Cause;
 
 use crate::remedy::quoted;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cgroup.cpuset-partition",
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::cgroups::MemoryLimit;
 use quietcore_facts::{Cgroups, Facts};
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cgroup.memory-high",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "mm/memcontrol.c: MEMCG_MAX_HIGH_DELAY_JIFFIES for the upper end; the middle is a judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::{Cgroups, Facts};
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cgroup.placement",
@@ -20,13 +20,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, cpusets; article on determinism, taxonomy",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let member = Cgroups::membership(facts, scope.pid);
     let Some(member) = member.value() else { return Verdict::unread(&member) };
     let reading = facts.cgroups().cpus_of(facts, member);

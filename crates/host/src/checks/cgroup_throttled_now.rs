@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::cgroups::Quota;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cgroup.throttled-now",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "scheduler/sched-bwc.rst: the default period of 100 ms",
     },
     kind: Kind::Probe,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::{self, Daemons};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "clock.sync",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: crystals are specified to some 10–100 ppm",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

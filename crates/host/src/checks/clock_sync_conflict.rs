@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::{self, Daemons};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "clock.sync-conflict",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: the size of the corrections of two loops that do not agree",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

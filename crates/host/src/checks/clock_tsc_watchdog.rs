@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "clock.tsc-watchdog",
@@ -23,13 +23,11 @@ pub const CHECK: Check = Check {
         origin: "kernel/time/clocksource.c, arch/x86/kernel/tsc.c for the mechanism; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let source = &facts.clock().source;
     match source.value().map(String::as_str) {
         None => return Verdict::unread(source),

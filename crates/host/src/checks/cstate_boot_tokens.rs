@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::remedy::edit_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cstate.boot-tokens",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
                  isolation, the GRUB line",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 
@@ -35,9 +36,14 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::not_applicable("the boot line says nothing of idle states");
     }
     let wrong = contradiction(facts);
+    let unread = facts.idle().driver.value().is_none();
     let verdict = match &wrong {
         Some((why, _)) => Verdict::fail_if(scope.is_declared(), why),
-        None => Verdict::pass(format!("{} is in effect", given.join(" "))),
+        None if unread => return Verdict::unknown(facts.idle().driver.why()),
+        None => match unheard(facts) {
+            Some(verdict) => verdict,
+            None => Verdict::pass(format!("{} is in effect", given.join(" "))),
+        },
     };
     let driver = facts.idle().driver.value().map_or("none", String::as_str);
     let verdict = verdict
@@ -47,6 +53,29 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Some((_, fix)) => verdict.fix(fix),
         None => verdict,
     }
+}
+
+/// Words that nobody listens to, or whose effect does not show.
+fn unheard(facts: &Facts) -> Option<Verdict> {
+    let (boot, idle) = (facts.boot(), facts.idle());
+    let driver = idle.driver.value().map_or("none", String::as_str);
+    if boot.value("idle") == Some("poll") {
+        let title = format!("{driver} offers idle states that could not be read");
+        return (driver != "none").then(|| Verdict::unknown(title));
+    }
+    let limit = |name: &str| boot.value(name).and_then(|text| text.parse::<usize>().ok());
+    let most = limit("intel_idle.max_cstate").filter(|most| *most > 0)?;
+    if driver == "intel_idle" {
+        return facts.cpus().online.iter().any(|cpu| !idle.states.contains_key(&cpu)).then(|| {
+            Verdict::unknown(format!("the idle states that {driver} offers could not be read"))
+        });
+    }
+    boot.value("processor.max_cstate").is_none().then(|| {
+        Verdict::warn(format!("nothing reads intel_idle.max_cstate={most}: {driver} runs")).fix(
+            "add processor.max_cstate=1 to GRUB_CMDLINE_LINUX of /etc/default/grub, then \
+             update-grub and reboot",
+        )
+    })
 }
 
 /// What is wrong, and what to do about it.
@@ -76,6 +105,17 @@ fn contradiction(facts: &Facts) -> Option<(String, String)> {
                 edit(&format!("write {name}=1")),
             ));
         }
+    }
+    // POLL is there besides.
+    let most = boot.value("intel_idle.max_cstate").and_then(|text| text.parse::<usize>().ok());
+    let offered = idle.states.values().map(Vec::len).max().unwrap_or_default();
+    if let Some(most) = most.filter(|most| {
+        driver == "intel_idle" && *most > 0 && offered.saturating_sub(1) > *most
+    }) {
+        return Some((
+            format!("intel_idle.max_cstate={most} did not take effect: {offered} idle states"),
+            edit("give intel_idle.max_cstate=1 once, unquoted,"),
+        ));
     }
     let deep = !idle.slower_than(2, &facts.cpus().online).is_empty();
     if driver == "intel_idle"

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Trouble;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cstate.c1e-promotion",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
                  (C1 2 µs, C1E 10 µs)",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cstate.entered",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "article on C-states, the turbostat tables; the host's own exit latencies",
     },
     kind: Kind::Probe,
+    needs: Needs::Intent,
     judge,
 };
 
@@ -28,9 +29,6 @@ const QUICK_US: i64 = 2;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let Some(probe) = facts.probe() else { return Verdict::needs_probe() };
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let idle = facts.idle();
     if idle.states.is_empty() {
         return Verdict::not_applicable("there are no idle states to enter");
@@ -45,15 +43,20 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         };
         counted += 1;
         let mut woke = false;
-        for (before, after) in first.iter().zip(second) {
-            let Some(state) = states.iter().find(|state| state.index == after.index) else {
+        // A state may come or go between the readings: they are matched by number.
+        for after in second {
+            let (Some(before), Some(state)) = (
+                first.iter().find(|before| before.index == after.index),
+                states.iter().find(|state| state.index == after.index),
+            ) else {
                 continue;
             };
             let times = after.usage.saturating_sub(before.usage);
             woke |= times > 0;
             let slow = state.latency_us.filter(|us| *us > QUICK_US);
             if let (Some(us), true) = (slow, times > 0) {
-                *left.entry((us, &state.name)).or_default() += times;
+                let sum = left.entry((us, &state.name)).or_default();
+                *sum = sum.saturating_add(times);
             }
         }
         let idle_all_along = probe.busy(cpu).is_some_and(|busy| busy < 0.01);

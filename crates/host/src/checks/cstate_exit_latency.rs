@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cstate.exit-latency",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
                  latencies",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "cstate.idle-poll-smt",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
                  article on C-states (heat)",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
-use crate::{Check, Cost, Kind, Scope, Verdict, power};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, power};
 
 pub const CHECK: Check = Check {
     id: "freq.busy-vs-base",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
                  base)",
     },
     kind: Kind::Probe,
+    needs: Needs::Nothing,
     judge,
 };
 

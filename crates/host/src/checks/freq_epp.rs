@@ -4,7 +4,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::frequency::Policy;
 use quietcore_measure::{Cause, CpuSet, Reading};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "freq.epp",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "kernel: admin-guide/pm/intel_pstate, amd-pstate; size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

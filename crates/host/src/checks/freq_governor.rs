@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "freq.governor",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, failure 6; article on C-states (P-states); size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

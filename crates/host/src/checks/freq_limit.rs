@@ -1,8 +1,8 @@
 use quietcore_facts::Facts;
 use quietcore_facts::frequency::Policy;
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, Reading};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "freq.limit",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, failure 4 (3.5 to 1.2 GHz tripled the latency)",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 
@@ -34,6 +35,17 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         policies.iter().filter_map(|policy| Some((*policy, cap(policy)?))).collect();
     let mhz = |khz: i64| khz / 1000;
     let Some((policy, cap)) = capped.first() else {
+        let rated = |policy: &&Policy| {
+            policy.base.value().is_some() || policy.hardware_max_khz.value().is_some()
+        };
+        if !policies.iter().all(rated) {
+            return Verdict::unknown("neither a rated nor a maximum frequency could be read");
+        }
+        if let Some(policy) =
+            policies.iter().find(|policy| matches!(policy.bios_limit_khz, Reading::Failed(_)))
+        {
+            return Verdict::unknown(policy.bios_limit_khz.why());
+        }
         return match policies.iter().all(|policy| policy.max_khz.value().is_some()) {
             true => Verdict::pass(format!("nothing caps CPUs {cpus} below their rated frequency"))
                 .evidence(

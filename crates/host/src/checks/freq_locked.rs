@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::frequency::Policy;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "freq.locked",
@@ -18,13 +18,11 @@ pub const CHECK: Check = Check {
         origin: "article on determinism (lock CPU to fixed frequency); size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let cpus = scope.judged(facts);
     let policies: Vec<&Policy> = facts.frequency().of_any(&cpus).collect();
     if policies.is_empty() {

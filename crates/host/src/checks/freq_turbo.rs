@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "freq.turbo",
@@ -19,13 +19,11 @@ pub const CHECK: Check = Check {
                  size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let frequency = facts.frequency();
     let source = frequency.turbo_file;
     let Some(on) = frequency.turbo.value() else { return Verdict::unread(&frequency.turbo) };

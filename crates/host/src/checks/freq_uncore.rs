@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "freq.uncore",
@@ -18,14 +18,12 @@ pub const CHECK: Check = Check {
         origin: "kernel: admin-guide/pm/intel_uncore_frequency_scaling; size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     const FOLDER: &str = "/sys/devices/system/cpu/intel_uncore_frequency";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let host = facts.host();
     let names = match host.list(FOLDER) {
         Ok(names) => names,

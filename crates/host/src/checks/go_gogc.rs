@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::subject::go_environment;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "go.gogc",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy and the section on Go; go.dev/doc/gc-guide",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::subject::{go_environment, unread};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "go.memlimit",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "go.dev/doc/gc-guide, section on the memory limit; article on determinism, the section on Go",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

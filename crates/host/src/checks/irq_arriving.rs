@@ -1,7 +1,7 @@
 use quietcore_facts::{Facts, Probe};
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.arriving",
@@ -16,13 +16,11 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, failure 1",
     },
     kind: Kind::Probe,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let Some(probe) = facts.probe() else { return Verdict::needs_probe() };
     let (first, second) = (&probe.first.interrupts, &probe.second.interrupts);
     let counted = scope.cpus.iter().all(|cpu| second.cpus.contains(&cpu));

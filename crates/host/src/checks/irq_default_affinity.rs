@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.default-affinity",
@@ -17,14 +17,12 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, failure 1",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/irq/default_smp_affinity";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let reading = &facts.irqs().default_affinity;
     let Some(default) = reading.value() else { return Verdict::unread(reading) };
     let touched = default.and(&scope.cpus);

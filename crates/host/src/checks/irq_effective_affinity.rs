@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::irqs::Irq;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.effective-affinity",
@@ -20,13 +20,11 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, failure 1; article on isolation, the production story",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let lines = &facts.irqs().lines;
     if lines.is_empty() {
         return Verdict::unknown("/proc/interrupts lists no device interrupt");

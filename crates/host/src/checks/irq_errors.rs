@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.errors",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "arch/x86/kernel/apic and arch/x86/kernel/irq.c for the meaning; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

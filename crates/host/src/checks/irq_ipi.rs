@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.ipi",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: entry, handler and exit without device access",
     },
     kind: Kind::Probe,
+    needs: Needs::Cpus,
     judge,
 };
 
@@ -33,9 +34,6 @@ const MANY: f64 = 10.0;
 const FEW: f64 = 1.0;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let Some(probe) = facts.probe() else { return Verdict::needs_probe() };
     let seconds = probe.took().0 as f64 / 1e9;
     let rows: Vec<_> =

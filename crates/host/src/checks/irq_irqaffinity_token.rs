@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
 use crate::remedy::add_to_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.irqaffinity-token",
@@ -20,14 +20,12 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, the irqaffinity parameter",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/cmdline";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let boot = facts.boot();
     if !boot.known {
         return Verdict::unknown("the boot line could not be read");

@@ -5,7 +5,7 @@ use quietcore_measure::{Cause, CpuSet};
 use quietcore_sys::host::{HostError, Trouble};
 
 use crate::daemons::{self, Daemons};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.irqbalance",
@@ -24,6 +24,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, failure 1; article on isolation, daemons to kill",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
@@ -34,9 +35,6 @@ const FILES: [&str; 3] =
     ["/usr/lib/irqbalance/defaults.env", "/etc/default/irqbalance", "/etc/sysconfig/irqbalance"];
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let daemons = Daemons::of(facts, &["irqbalance.service"]);
     if daemons.running.is_empty() {
         return daemons.unwanted(scope, "irqbalance does not run", |_| Verdict::no_intent());

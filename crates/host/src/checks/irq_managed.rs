@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::irqs::Irq;
 use quietcore_measure::{Cause, Reading};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.managed",
@@ -21,13 +21,11 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, failure 1 (an interrupt on an isolated CPU)",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let hits = |irq: &&Irq| irq.targets().is_none_or(|set| set.intersects(&scope.cpus));
     let touching: Vec<&Irq> = facts.irqs().lines.iter().filter(hits).collect();
     if facts.irqs().lines.is_empty() {

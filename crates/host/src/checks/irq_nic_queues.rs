@@ -3,7 +3,7 @@ use quietcore_facts::irqs::Irq;
 use quietcore_facts::nics::Nic;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "irq.nic-queues",
@@ -21,13 +21,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, the production story",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let nics = match interfaces::in_use(facts) {
         Ok(nics) => nics,
         Err(verdict) => return verdict,

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "irq.since-boot",
@@ -19,13 +19,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, the boot verification script",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let nics = match interfaces::in_use(facts) {
         Ok(nics) => nics,
         Err(verdict) => return verdict,

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.spurious",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "kernel/irq/spurious.c for the limits; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 
@@ -56,6 +57,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             .iter()
             .fold(verdict, |v, (_, count, file)| v.evidence(file, format!("unhandled {count}")))
             .fix("update the drivers of the devices on that line, see /proc/interrupts");
+    }
+    if rows.is_empty() {
+        return Verdict::unknown("/proc/interrupts could not be read");
     }
     if let Some(why) = unread {
         return Verdict::unknown(why);

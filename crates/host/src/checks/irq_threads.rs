@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Task;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "irq.threads",
@@ -21,13 +21,11 @@ pub const CHECK: Check = Check {
         origin: "judgement: the handler's time is that of irq.effective-affinity, moved to a thread",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let tasks = &facts.tasks().all;
     let Some(tasks) = tasks.value() else { return Verdict::unread(tasks) };
     let is_handler = |task: &&Task| task.kernel && task.name.starts_with("irq/");

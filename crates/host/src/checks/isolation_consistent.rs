@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
 use crate::remedy::edit_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "isolation.consistent",
@@ -21,13 +21,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, production failure 4",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let boot = facts.boot();
     let isolation = facts.isolation();
     let asked =

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
 use crate::remedy::edit_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "isolation.cpus-exist",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 
@@ -31,6 +32,9 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         ("irqaffinity", boot.irqaffinity.as_ref()),
     ];
     let cpus = facts.cpus();
+    if !cpus.known {
+        return Verdict::unknown_cpus();
+    }
     let mut named = CpuSet::new();
     let mut wrong = Vec::new();
     for (name, request) in requests {

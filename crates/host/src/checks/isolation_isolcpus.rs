@@ -1,8 +1,8 @@
 use quietcore_facts::Facts;
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, CpuSet, Reading};
 
 use crate::remedy::{add_to_boot_line, edit_boot_line};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "isolation.isolcpus",
@@ -19,50 +19,84 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 const SOURCE: &str = "/sys/devices/system/cpu/isolated";
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    let Some(asked) = &facts.boot().isolcpus else { return without(facts, scope) };
-    let token = asked.text();
-    let wanted = match &asked.request.cpus {
-        Ok(cpus) => cpus,
-        Err(why) => {
-            return Verdict::fail(format!("{token} is not a CPU list: {why}"))
-                .evidence("/proc/cmdline", &token)
-                .fix(edit_boot_line(facts, "mend the list of isolcpus="));
+    let boot = facts.boot();
+    let mut wanted = scope.cpus.clone();
+    let mut asked = CpuSet::new();
+    let mut token = None;
+    if let Some(isolcpus) = &boot.isolcpus {
+        let text = isolcpus.text();
+        match &isolcpus.request.cpus {
+            Ok(cpus) => asked = cpus.clone(),
+            Err(why) => {
+                return Verdict::fail(format!("{text} is not a CPU list: {why}"))
+                    .evidence("/proc/cmdline", &text)
+                    .fix(edit_boot_line(facts, "mend the list of isolcpus="));
+            }
         }
-    };
-    let reading = &facts.cpus().isolated;
-    let Some(isolated) = reading.value() else { return Verdict::unread(reading) };
-    let missing = wanted.minus(isolated);
+        wanted = wanted.or(&asked);
+        token = Some(text);
+    }
+    let domain = &facts.isolation().domain;
+    let missing = wanted.minus(domain);
     let verdict = match missing.is_empty() && !wanted.is_empty() {
-        true => Verdict::pass(format!("CPUs {isolated} are isolated, as {token} asks")),
-        false => Verdict::fail(format!("{token} did not isolate CPUs {missing}")),
+        true => Verdict::pass(match &token {
+            _ if wanted.is_subset(&facts.cgroups().isolated()) => {
+                format!("a cpuset partition isolates CPUs {wanted}")
+            }
+            Some(token) if scope.cpus.is_subset(&asked) => {
+                format!("CPUs {domain} are isolated, as {token} asks")
+            }
+            _ => format!("CPUs {wanted} are isolated"),
+        }),
+        false => match open(facts, &missing, token.as_deref(), &asked) {
+            Ok(title) => Verdict::fail(title),
+            Err(unread) => return unread,
+        },
     };
-    verdict.evidence("/proc/cmdline", &token).evidence(SOURCE, isolated).fix(edit_boot_line(
+    let verdict = verdict.evidence(SOURCE, domain);
+    let Some(token) = token else {
+        return verdict.fix(add_to_boot_line(
+            facts,
+            &format!("isolcpus=managed_irq,domain,{}", scope.cpus),
+        ));
+    };
+    verdict.evidence("/proc/cmdline", token).fix(edit_boot_line(
         facts,
-        &format!("name CPUs that exist ({}) in isolcpus=", facts.cpus().possible),
+        &format!(
+            "name CPUs {} and none that does not exist (there are {}) in isolcpus=",
+            scope.cpus,
+            facts.cpus().possible
+        ),
     ))
 }
 
-/// CPUs may be meant for latency by nohz_full= or --cpus alone.
-fn without(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::not_applicable("no isolcpus= on the boot line");
+/// What is wrong with CPUs that are not isolated; whoever did not answer may isolate them still.
+fn open(
+    facts: &Facts,
+    missing: &CpuSet,
+    token: Option<&str>,
+    asked: &CpuSet,
+) -> Result<String, Verdict> {
+    let isolated = &facts.cpus().isolated;
+    if isolated.value().is_none() {
+        return Err(Verdict::unread(isolated));
     }
-    let domain = &facts.isolation().domain;
-    let missing = scope.cpus.minus(domain);
-    let verdict = match missing.is_empty() && !scope.cpus.is_empty() {
-        true => Verdict::pass(format!("a cpuset partition isolates CPUs {}", scope.cpus)),
-        false => Verdict::fail(format!(
+    if let Reading::Failed(why) = &facts.cgroups().limits {
+        return Err(Verdict::unknown(format!(
+            "whether a cpuset partition isolates CPUs {missing} is not known: {why}"
+        )));
+    }
+    Ok(match token.filter(|_| missing.intersects(asked) || missing.is_empty()) {
+        Some(token) => format!("{token} did not isolate CPUs {}", missing.and(asked)),
+        None => format!(
             "the scheduler may place any task on CPUs {missing}: neither isolcpus= nor a partition covers them"
-        )),
-    };
-    verdict.evidence(SOURCE, domain).fix(add_to_boot_line(
-        facts,
-        &format!("isolcpus=managed_irq,domain,{}", scope.cpus),
-    ))
+        ),
+    })
 }

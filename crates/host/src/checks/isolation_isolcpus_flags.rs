@@ -3,7 +3,7 @@ use quietcore_facts::irqs::Irq;
 use quietcore_measure::Cause;
 
 use crate::remedy::edit_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "isolation.isolcpus-flags",
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy and failure 1",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,9 +1,9 @@
 use quietcore_facts::Facts;
 use quietcore_facts::boot::Request;
-use quietcore_measure::{Cause, CpuSet};
+use quietcore_measure::{Cause, CpuSet, Reading};
 
 use crate::remedy::add_to_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "isolation.nohz-full",
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, noise source 1",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
@@ -31,9 +32,6 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let isolcpus = boot.isolcpus.as_ref();
     let by_flag = isolcpus.filter(|i| i.flags.iter().any(|flag| flag == "nohz"));
     let request = boot.nohz_full.as_ref().or(by_flag.map(|isolcpus| &isolcpus.request));
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let fix = add_to_boot_line(facts, &format!("nohz_full={}", scope.cpus));
     let effective = &facts.isolation().tickless;
     let lacking = scope.cpus.minus(effective);
@@ -47,6 +45,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         Some(request) if request.cpus.is_err() => {
             Verdict::fail(format!("nohz_full={} is not a CPU list", request.text)).fix(fix)
         }
+        _ if matches!(facts.cpus().nohz_full, Reading::Failed(_)) => {
+            return Verdict::unread(&facts.cpus().nohz_full);
+        }
         Some(request) if asks(request, &lacking) => Verdict::fail(format!(
             "nohz_full={} did not take effect on CPUs {lacking}",
             request.text
@@ -59,6 +60,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         _ if facts.cpus().nohz_full.value().is_none() => {
             return Verdict::unread(&facts.cpus().nohz_full);
         }
+        _ if !facts.cpus().known => return Verdict::unknown_cpus(),
         _ if scope.cpus.is_empty() => {
             Verdict::fail("nohz_full= names no CPU that is online").fix(fix)
         }

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::remedy::add_to_boot_line;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "isolation.rcu-nocbs",
@@ -20,13 +20,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, noise source 2",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let asked = facts.boot().value("rcu_nocbs").map(|list| format!("rcu_nocbs={list}"));
     let token = asked.unwrap_or_else(|| "no rcu_nocbs=".to_owned());
     let fix = add_to_boot_line(facts, &format!("rcu_nocbs={}", scope.cpus));
@@ -43,6 +41,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let lacking = scope.cpus.minus(offloaded);
     let verdict = match lacking.is_empty() && !scope.cpus.is_empty() {
         true => Verdict::pass(format!("RCU callbacks of CPUs {} run elsewhere", scope.cpus)),
+        false if !facts.cpus().known => return Verdict::unknown_cpus(),
         false if scope.cpus.is_empty() => Verdict::fail("no CPU that is online is offloaded"),
         false => Verdict::fail(format!("RCU callbacks of CPUs {lacking} run on those CPUs")),
     };

@@ -3,7 +3,7 @@ use quietcore_facts::process::Collector;
 use quietcore_measure::Cause;
 
 use crate::subject::java;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "jvm.collector",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy and the section on Java",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

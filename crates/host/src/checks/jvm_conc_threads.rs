@@ -3,7 +3,7 @@ use quietcore_facts::process::Thread;
 use quietcore_measure::Cause;
 
 use crate::subject::{Subject, java, java_flags, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "jvm.conc-threads",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, the flags for Java (on non-isolated CPUs); the figure: judgement",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_facts::process::Collector;
 use quietcore_measure::Cause;
 
 use crate::subject::{java, java_flags, maybe_elsewhere};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "jvm.explicit-gc",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, the flags for Java; the figure: judgement",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_facts::process::Flags;
 use quietcore_measure::Cause;
 
 use crate::subject::{java, java_flags, maybe_elsewhere};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "jvm.heap-fixed",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, the flags for Java",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::{Cause, Reading};
 
 use crate::subject::java;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "jvm.perf-data",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "Evan Jones, \"The Four Month Bug: JVM statistics cause garbage collection pauses\" (2015)",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::subject::{java, java_flags, maybe_elsewhere};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "jvm.pretouch",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, the flags for Java; the figure: judgement, one zeroed page",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::memory::pressure;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "kernel.io-pressure",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "kernel: accounting/psi; the line drawn at 10 %: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::memory::chosen;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "kernel.lockdown",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "kernel: security/lockdown (kernel_lockdown(7)); judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

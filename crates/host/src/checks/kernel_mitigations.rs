@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "kernel.mitigations",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "kernel: admin-guide/hw-vuln; sizes: judgement, they differ by CPU",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
@@ -45,10 +46,7 @@ const COSTLY: &[(&str, &str, &str)] = &[
     ("tsa", "Mitigation: Clear CPU buffers", "CPU buffers cleared at every exit"),
 ];
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let host = facts.host();
     let names = match host.list(FOLDER) {
         Ok(names) => names,

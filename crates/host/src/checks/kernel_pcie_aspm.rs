@@ -1,8 +1,9 @@
 use quietcore_facts::Facts;
 use quietcore_facts::memory::chosen;
 use quietcore_measure::Cause;
+use quietcore_sys::{HostError, Trouble};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "kernel.pcie-aspm",
@@ -19,16 +20,14 @@ pub const CHECK: Check = Check {
                  admin-guide/kernel-parameters (pcie_aspm)",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 const STATES: [&str; 4] = ["l0s_aspm", "l1_aspm", "l1_1_aspm", "l1_2_aspm"];
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     const POLICY: &str = "/sys/module/pcie_aspm/parameters/policy";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let host = facts.host();
     let policy = match host.line(POLICY) {
         Ok(policy) => policy,
@@ -37,16 +36,31 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let word = chosen(&policy).unwrap_or_default();
     let mut cards = 0;
     let mut asleep = Vec::new();
-    for name in host.list("/sys/class/net").unwrap_or_default() {
+    let names = match host.list("/sys/class/net") {
+        Ok(names) => names,
+        Err(error) => return Verdict::unanswered(&error),
+    };
+    let mut silent = Vec::new();
+    for name in names {
         let device = format!("/sys/class/net/{name}/device");
         // Virtual interfaces have no device, those of a hypervisor no PCIe link.
         if !host.exists(&format!("{device}/current_link_speed")) {
             continue;
         }
         cards += 1;
-        let on =
-            |state: &&str| host.number(&format!("{device}/link/{state}")).is_ok_and(|on| on != 0);
-        let states: Vec<&str> = STATES.iter().copied().filter(on).collect();
+        // A link shows the states it can enter, and none where the kernel is not in control.
+        let answers: Vec<_> = STATES
+            .iter()
+            .map(|state| (*state, host.number(&format!("{device}/link/{state}"))))
+            .collect();
+        let denied = |answer: &Result<i64, HostError>| {
+            answer.as_ref().is_err_and(|error| error.trouble != Trouble::Missing)
+        };
+        if answers.iter().all(|(_, on)| on.is_err()) || answers.iter().any(|(_, on)| denied(on)) {
+            silent.push(name.clone());
+        }
+        let on = answers.iter().filter(|(_, on)| on.as_ref().is_ok_and(|on| *on != 0));
+        let states: Vec<&str> = on.map(|(state, _)| *state).collect();
         if !states.is_empty() {
             asleep.push((name, states.join(", ")));
         }
@@ -78,6 +92,12 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         "powersave" | "powersupersave" => Verdict::warn("PCIe links may sleep")
             .evidence(POLICY, &policy)
             .fix(format!("echo performance > {POLICY}   # at boot: pcie_aspm.policy=performance")),
+        _ if !silent.is_empty() => Verdict::unknown(format!(
+            "whether the PCIe link of {} sleeps is the firmware's choice: the kernel does not \
+             show link/*_aspm",
+            silent.join(", ")
+        ))
+        .evidence(POLICY, policy),
         _ => Verdict::pass("no network card's PCIe link sleeps").evidence(POLICY, policy),
     }
 }

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "kernel.perf-sampling",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "article on profiling, failure 1 (99 Hz at 5 µs is 495 µs a second)",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "kernel.serial-console",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
                  kernel/printk/printk.c",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.dirty",
@@ -19,15 +19,13 @@ pub const CHECK: Check = Check {
                  drawn at 4 GiB: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 const LARGEST: f64 = 4.0 * 1024.0 * 1024.0 * 1024.0;
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let number = |name: &str| facts.host().number(&format!("/proc/sys/vm/{name}"));
     let (bytes, ratio) = match (number("dirty_bytes"), number("dirty_ratio")) {
         (Ok(bytes), Ok(ratio)) => (bytes as f64, ratio as f64),

@@ -4,7 +4,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::memory::pairs;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.hugepages",
@@ -21,13 +21,11 @@ pub const CHECK: Check = Check {
                  admin-guide/mm/hugetlbpage; size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let pools = &facts.memory().pools;
     if pools.is_empty() {
         return Verdict::unknown("the huge pages of the nodes could not be read");

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.hugepages-on-node",
@@ -16,13 +16,11 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy (NUMA); kernel: admin-guide/mm/hugetlbpage",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let pools = &facts.memory().pools;
     let total = |node: usize| -> u64 {
         let here = pools.iter().filter(|pool| pool.node == node);

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.khugepaged",
@@ -18,14 +18,27 @@ pub const CHECK: Check = Check {
         origin: "kernel: admin-guide/mm/transhuge (khugepaged), mm/khugepaged.c; size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
+
+/// The least that a huge page of the common switch is; the switch of that size starts khugepaged
+/// by itself.
+const LARGE_KIB: u64 = 2048;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
     let thp = &facts.memory().thp;
     let Some(word) = thp.value() else { return Verdict::unread(thp) };
-    if word != "always" {
+    let sizes = &facts.memory().thp_sizes;
+    let large = |size: &String| {
+        let kib = size.split("kB").next().and_then(|kib| kib.parse::<u64>().ok());
+        kib.is_some_and(|kib| kib >= LARGE_KIB)
+    };
+    if word != "always" && sizes.value().is_none() {
+        return Verdict::unread(sizes);
+    }
+    if word != "always" && !sizes.value().is_some_and(|sizes| sizes.iter().any(large)) {
         return Verdict::pass(match word.as_str() {
             "never" => "khugepaged does not run",
             _ => "khugepaged only looks where programs asked for huge pages",

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.mce-poll",
@@ -18,13 +18,11 @@ pub const CHECK: Check = Check {
                  sets ignore_ce=1; size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let cpu = scope.judged(facts).lowest().unwrap_or_default();
     let folder = format!("/sys/devices/system/machinecheck/machinecheck{cpu}");
     let interval = match facts.host().number(&format!("{folder}/check_interval")) {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.memlock-limit",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "setrlimit(2), mlock(2); systemd.exec(5) LimitMEMLOCK; size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
@@ -28,9 +29,6 @@ pub const CHECK: Check = Check {
 const IPC_LOCK: u64 = 1 << 14;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let programs: BTreeMap<u32, &str> =
         facts.tasks().confined_to(&scope.cpus).map(|task| (task.pid, task.name.as_str())).collect();
     if programs.is_empty() && !facts.tasks().complete() {

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.min-free",
@@ -19,16 +19,14 @@ pub const CHECK: Check = Check {
                  line drawn at 0.4 % of memory: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 /// Share of memory that the reserve and the head start of kswapd should have together.
 const SHARE: f64 = 0.004;
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let number = |name: &str| facts.host().number(&format!("/proc/sys/vm/{name}"));
     let (min, scale) = match (number("min_free_kbytes"), number("watermark_scale_factor")) {
         (Ok(min), Ok(scale)) => (min as f64, scale as f64),

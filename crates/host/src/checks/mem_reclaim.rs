@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.reclaim",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "kernel: mm/page_alloc.c (direct reclaim); size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

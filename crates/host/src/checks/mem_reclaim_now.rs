@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::memory::{pairs, sum};
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.reclaim-now",
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
         origin: "kernel: mm/page_alloc.c (direct reclaim); size: judgement",
     },
     kind: Kind::Probe,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::remedy::swapoff;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.swap",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: read latency of the device",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::remedy::swapoff;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.swapping",
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: read latency of the device",
     },
     kind: Kind::Probe,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.thp",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
                  admin-guide/mm/transhuge; size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 
@@ -26,8 +27,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
     let memory = facts.memory();
     let Some(word) = memory.thp.value() else { return Verdict::unread(&memory.thp) };
-    if word == "always" || !memory.thp_sizes.is_empty() {
-        let sizes = memory.thp_sizes.join(", ");
+    let own = memory.thp_sizes.value().map_or(&[][..], Vec::as_slice);
+    if word == "always" || !own.is_empty() {
+        let sizes = own.join(", ");
         let title = match word.as_str() {
             "always" => "the kernel assembles huge pages for every program".to_owned(),
             _ => format!("the kernel assembles large pages for every program: {sizes}"),
@@ -44,6 +46,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
              transparent_hugepage=never; sizes of their own: \
              hugepages-*/enabled"
         ));
+    }
+    if memory.thp_sizes.value().is_none() {
+        return Verdict::unread(&memory.thp_sizes).evidence(SOURCE, word);
     }
     let title = match word.as_str() {
         "never" => "no transparent huge pages",

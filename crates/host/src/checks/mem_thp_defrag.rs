@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.thp-defrag",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "kernel: admin-guide/mm/transhuge (defrag); size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 
@@ -24,11 +25,15 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/sys/kernel/mm/transparent_hugepage/defrag";
     let memory = facts.memory();
     let Some(word) = memory.thp_defrag.value() else { return Verdict::unread(&memory.thp_defrag) };
-    let never =
-        memory.thp.value().is_some_and(|word| word == "never") && memory.thp_sizes.is_empty();
+    let none = memory.thp_sizes.value().is_some_and(Vec::is_empty);
+    let never = memory.thp.value().is_some_and(|word| word == "never") && none;
     match word.as_str() {
         "always" if never => {
             Verdict::pass("no huge pages, so no fault waits for one").evidence(SOURCE, word)
+        }
+        "always" if memory.thp.value().is_none() => Verdict::unread(&memory.thp),
+        "always" if memory.thp_sizes.value().is_none() && memory.thp.value().is_some_and(|word| word == "never") => {
+            Verdict::unread(&memory.thp_sizes)
         }
         "always" => {
             Verdict::fail_if(scope.is_declared(), "a page fault may stop to compact memory")

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "mem.zone-reclaim",
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
         origin: "kernel: admin-guide/sysctl/vm (zone_reclaim_mode); size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "net.busy-poll",
@@ -18,13 +18,11 @@ pub const CHECK: Check = Check {
         origin: "Documentation/admin-guide/sysctl/net.rst for the advice; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let mut values = Vec::new();
     for name in ["busy_poll", "busy_read"] {
         let file = format!("/proc/sys/net/core/{name}");

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "net.bypass",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: interrupt, softirq, wake-up and system call against a polled queue",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_facts::nics::Nic;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Coalesce;
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.coalescing",
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy (interrupt coalescing)",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Trouble;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "net.conntrack",
@@ -19,15 +19,13 @@ pub const CHECK: Check = Check {
         origin: "judgement: a hash lookup, an atomic counter and a timer update",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     const PRESENT: &str = "/proc/sys/net/core/busy_read";
     const COUNT: &str = "/proc/sys/net/netfilter/nf_conntrack_count";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     match facts.host().number(COUNT) {
         // Absence proves something only where the network's settings are there to see.
         Err(error) if error.trouble == Trouble::Missing && facts.host().line(PRESENT).is_err() => {

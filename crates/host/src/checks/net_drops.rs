@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::nics::Nic;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.drops",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "TCP's smallest retransmission time-out in Linux, 200 ms; judgement for the typical case",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

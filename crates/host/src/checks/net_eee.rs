@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.eee",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "IEEE 802.3az wake times (Tw_sys); vendors' switch manuals quote 17 and 30 µs",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

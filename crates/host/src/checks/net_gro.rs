@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, Reading};
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.gro",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "Documentation/networking/napi.rst (IRQ mitigation)",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::nics::Nic;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.jumbo",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "article on AWS, benchmark results (handshake and slow start are in the figure)",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.lro",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: vendors do not publish the timers",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

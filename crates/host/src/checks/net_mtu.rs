@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "net.mtu",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "TCP's smallest retransmission time-out in Linux, 200 ms",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.pause",
@@ -19,13 +19,11 @@ pub const CHECK: Check = Check {
         origin: "IEEE 802.3 annex 31B for the limit; judgement for the typical case",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let answers = match interfaces::offered(facts, "flow control", |e| e.rx_pause) {
         Ok(answers) => answers,
         Err(verdict) => return verdict,

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::nics::Nic;
 use quietcore_measure::{Cause, Reading};
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.rfs",
@@ -20,14 +20,12 @@ pub const CHECK: Check = Check {
         origin: "Documentation/networking/scaling.rst for the mechanism; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/sys/net/core/rps_sock_flow_entries";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let entries = match facts.host().number(SOURCE) {
         Ok(entries) => entries,
         Err(error) => return Verdict::unanswered(&error),

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::nics::{Nic, Queue};
 use quietcore_measure::{Cause, CpuSet, Reading};
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.rps",
@@ -18,13 +18,11 @@ pub const CHECK: Check = Check {
         origin: "Documentation/networking/scaling.rst for the mechanism; size as irq.effective-affinity",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let nics = match interfaces::in_use(facts) {
         Ok(nics) => nics,
         Err(verdict) => return verdict,

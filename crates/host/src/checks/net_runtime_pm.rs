@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::nics::Nic;
 use quietcore_measure::{Cause, Reading};
 
-use crate::{Check, Cost, Kind, Scope, Verdict, interfaces};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict, interfaces};
 
 pub const CHECK: Check = Check {
     id: "net.runtime-pm",
@@ -18,13 +18,11 @@ pub const CHECK: Check = Check {
         origin: "PCI Power Management Specification: 10 ms recovery from D3hot",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let nics = match interfaces::in_use(facts) {
         Ok(nics) => nics,
         Err(verdict) => return verdict,

@@ -1,7 +1,7 @@
 use quietcore_facts::{Facts, Softnet};
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "net.softnet-growth",
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
         origin: "net/core/dev.c for the mechanism; judgement for the size",
     },
     kind: Kind::Probe,
+    needs: Needs::Nothing,
     judge,
 };
 

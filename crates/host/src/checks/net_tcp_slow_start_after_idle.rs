@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "net.tcp-slow-start-after-idle",
@@ -17,14 +17,12 @@ pub const CHECK: Check = Check {
         origin: "Documentation/networking/ip-sysctl.rst (RFC 2861) for the mechanism; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     match facts.host().number(SOURCE) {
         Err(error) => Verdict::unanswered(&error),
         Ok(0) => Verdict::pass("TCP connections keep their speed while idle").evidence(SOURCE, 0),

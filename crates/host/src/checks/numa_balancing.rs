@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "numa.balancing",
@@ -18,12 +18,19 @@ pub const CHECK: Check = Check {
         origin: "kernel: admin-guide/sysctl/kernel (numa_balancing); size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/sys/kernel/numa_balancing";
-    if facts.memory().numastat.len() == 1 {
+    let nodes = match facts.host().list("/sys/devices/system/node") {
+        Ok(nodes) => nodes,
+        Err(error) => return Verdict::unanswered(&error),
+    };
+    let is_node =
+        |name: &&String| name.strip_prefix("node").is_some_and(|n| n.parse::<u32>().is_ok());
+    if nodes.iter().filter(is_node).count() == 1 {
         return Verdict::not_applicable("there is one node only");
     }
     match facts.host().number(SOURCE) {

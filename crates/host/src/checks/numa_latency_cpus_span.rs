@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "numa.latency-cpus-span",
@@ -16,13 +16,11 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let nodes = facts.cpus().nodes_of(&scope.cpus);
     let spoken = nodes.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
     match nodes.len() {

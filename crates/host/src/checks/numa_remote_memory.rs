@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "numa.remote-memory",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy; kernel: admin-guide/numastat",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
@@ -25,9 +26,6 @@ const SHARE: f64 = 0.01;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let numastat = &facts.memory().numastat;
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     if numastat.len() == 1 {
         return Verdict::not_applicable("there is one node only");
     }

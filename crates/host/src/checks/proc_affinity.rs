@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.affinity",
@@ -19,13 +19,11 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy",
     },
     kind: Kind::Process,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     if scope.cpus.is_empty() {
         return Verdict::not_applicable("the CPUs that were meant for latency do not exist");
     }

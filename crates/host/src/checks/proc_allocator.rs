@@ -3,7 +3,7 @@ use quietcore_measure::Cause;
 use quietcore_sys::host::Runtime;
 
 use crate::subject::{Subject, unread};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.allocator",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy and failure 3; article on profiling, what was found",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

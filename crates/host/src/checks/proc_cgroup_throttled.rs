@@ -4,7 +4,7 @@ use quietcore_sys::host::CpuLimit;
 
 use crate::remedy::quoted;
 use crate::subject::unread;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.cgroup-throttled",
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
         origin: "scheduler/sched-bwc.rst",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_facts::process::Thread;
 use quietcore_measure::{Cause, CpuSet};
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.class-mix",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, failure 2; sched-rt-group.rst",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

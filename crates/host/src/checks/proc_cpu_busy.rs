@@ -4,7 +4,7 @@ use quietcore_measure::Cause;
 use quietcore_sys::host::Task;
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.cpu-busy",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy; article on isolation, failure 1",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

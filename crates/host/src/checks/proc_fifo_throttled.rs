@@ -5,7 +5,7 @@ use quietcore_measure::{Cause, CpuSet};
 use super::sched_rt_throttling::{PERIOD, RUNTIME};
 use super::{sched_fair_server, sched_rt_throttling};
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.fifo-throttled",
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         origin: "measured with a SCHED_FIFO spinner; sched-rt-group.rst",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

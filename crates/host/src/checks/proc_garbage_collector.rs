@@ -3,7 +3,7 @@ use quietcore_measure::Cause;
 use quietcore_sys::host::Runtime;
 
 use crate::subject::unread;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.garbage-collector",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

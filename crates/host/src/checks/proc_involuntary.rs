@@ -3,7 +3,7 @@ use quietcore_facts::process::Thread;
 use quietcore_measure::Cause;
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.involuntary",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy; the limit of one per second: judgement",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_facts::process::Thread;
 use quietcore_measure::Cause;
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.involuntary-now",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

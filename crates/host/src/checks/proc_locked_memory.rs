@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::subject::unread;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.locked-memory",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: one read of the disk; mlock(2) on why real-time programs lock",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -4,7 +4,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::{Cause, Reading};
 
 use crate::subject::Subject;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.numa-maps",
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy; the limit of 5 %: judgement",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

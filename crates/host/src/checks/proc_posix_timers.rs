@@ -3,7 +3,7 @@ use quietcore_facts::process::TimerClock;
 use quietcore_measure::{Cause, CpuSet};
 
 use crate::subject::{Subject, unread};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.posix-timers",
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, noise source 1 (its failure 3 is about these timers)",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_facts::process::Thread;
 use quietcore_measure::Cause;
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.rt-priority",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: how long depends on the program; sched(7) and the real-time wiki advise against 99",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

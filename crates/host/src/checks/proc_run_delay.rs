@@ -4,7 +4,7 @@ use quietcore_measure::Cause;
 use quietcore_sys::host::ThreadCounters;
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.run-delay",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "article on profiling, the off-CPU gap; the limit of 1 %: judgement",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_measure::Cause;
 
 use crate::remedy::swapoff;
 use crate::subject::unread;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.swapped",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: one read of the disk; proc(5) on VmSwap",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -3,7 +3,7 @@ use quietcore_facts::process::Thread;
 use quietcore_measure::Cause;
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.timer-slack",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "prctl(2), PR_SET_TIMERSLACK",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::subject::unread;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.traced",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: two switches and two wake-ups; ptrace(2)",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -5,7 +5,7 @@ use quietcore_facts::process::Thread;
 use quietcore_measure::{Cause, CpuSet};
 
 use crate::subject::{Subject, names};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "proc.unbalanced",
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
         origin: "admin-guide/kernel-parameters.txt on isolcpus= (no balancing); the slice: sched-design-CFS.rst",
     },
     kind: Kind::Process,
+    needs: Needs::Nothing,
     judge,
 };
 

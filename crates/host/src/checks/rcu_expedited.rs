@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Trouble;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "rcu.expedited",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: the kernel's documentation says that it hurts latency and gives no figure",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

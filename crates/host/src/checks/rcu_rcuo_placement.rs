@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Task;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "rcu.rcuo-placement",
@@ -19,13 +19,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, noise source 2 and production failure 4",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let Some(tasks) = facts.tasks().all.value() else { return Verdict::unread(&facts.tasks().all) };
     let threads: Vec<&Task> =
         tasks.iter().filter(|task| task.kernel && task.name.starts_with("rcuo")).collect();

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "rcu.stalls",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "RCU/stallwarn.rst: the time after which a stall is reported",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

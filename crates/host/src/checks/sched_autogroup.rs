@@ -4,7 +4,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Task;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.autogroup",
@@ -21,14 +21,12 @@ pub const CHECK: Check = Check {
         origin: "judgement: one slice of kernel/sched/fair.c at HZ=250",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/sys/kernel/sched_autogroup_enabled";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let enabled = match facts.host().number(SOURCE) {
         Ok(enabled) => enabled != 0,
         Err(error) => return Verdict::unanswered(&error),

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_facts::memory::pressure;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.cpu-pressure",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: the slice from kernel/sched/fair.c, the share is measured here",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 use quietcore_sys::host::{HostError, Task, Trouble};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.fair-server",
@@ -21,15 +21,13 @@ pub const CHECK: Check = Check {
         origin: "kernel/sched/deadline.c: the server's default runtime and period",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 const FOLDER: &str = "/sys/kernel/debug/sched/fair_server";
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     if facts.kernel().version() < (6, 12) {
         return Verdict::not_applicable("there is none before Linux 6.12");
     }

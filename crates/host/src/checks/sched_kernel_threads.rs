@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Task;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.kernel-threads",
@@ -20,13 +20,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, production failure 1; article on determinism, taxonomy",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let Some(tasks) = facts.tasks().all.value() else { return Verdict::unread(&facts.tasks().all) };
     let allowed = |task: &&Task| is_movable(task) && task.affinity.intersects(&scope.cpus);
     let allowed: Vec<&Task> = tasks.iter().filter(allowed).collect();

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.nmi-watchdog",
@@ -18,15 +18,13 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, daemons to kill; the size is a judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/sys/kernel/nmi_watchdog";
     const MASK: &str = "/proc/sys/kernel/watchdog_cpumask";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let host = facts.host();
     match (host.number(SOURCE), host.number("/proc/sys/kernel/watchdog")) {
         (Ok(0), _) => return Verdict::pass("the NMI watchdog is off").evidence(SOURCE, 0),

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Trouble;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.preempt-model",
@@ -21,15 +21,13 @@ pub const CHECK: Check = Check {
         origin: "judgement: kernel/Kconfig.preempt describes the models and gives no figure",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 const FILE: &str = "/sys/kernel/debug/sched/preempt";
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     let (model, source) = match model(facts) {
         Ok(found) => found,
         Err(why) => return Verdict::unknown(why),

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::{HostError, Task};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.rt-throttling",
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
         origin: "measured: sched_rt_runtime_us=950000 takes 50 ms a second from a FIFO spinner",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -4,7 +4,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Task;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.runnable",
@@ -21,13 +21,11 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, production failure 1; the slice from kernel/sched/fair.c",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let Some(tasks) = facts.tasks().all.value() else { return Verdict::unread(&facts.tasks().all) };
     let own: Option<u32> = facts.host().link("/proc/self").ok().and_then(|pid| pid.parse().ok());
     let mut running: BTreeMap<usize, Vec<&Task>> = BTreeMap::new();

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.systemd-cpuaffinity",
@@ -19,14 +19,12 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy: kernel scheduler jitter",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const FILE: &str = "/etc/systemd/system.conf";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let Some(tasks) = facts.tasks().all.value() else { return Verdict::unread(&facts.tasks().all) };
     let Some(init) = tasks.iter().find(|task| task.tid == 1) else {
         return Verdict::unknown("process 1 is not visible here");

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.timer-migration",
@@ -18,14 +18,12 @@ pub const CHECK: Check = Check {
         origin: "judgement: no figure is published; tuned's profiles for latency set it to 0",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/sys/kernel/timer_migration";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let value = match facts.host().number(SOURCE) {
         Ok(value) => value,
         Err(error) => return Verdict::unanswered(&error),

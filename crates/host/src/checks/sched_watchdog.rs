@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.watchdog",
@@ -18,14 +18,12 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, daemons to kill; the interval from lockup-watchdogs.rst",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const MASK: &str = "/proc/sys/kernel/watchdog_cpumask";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let host = facts.host();
     for name in ["/proc/sys/kernel/watchdog", "/proc/sys/kernel/soft_watchdog"] {
         match host.number(name) {

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.workqueue-cpumask",
@@ -17,15 +17,13 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy; article on isolation, production failure 1",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 pub const SOURCE: &str = "/sys/devices/virtual/workqueue/cpumask";
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let mask = match facts.host().cpu_mask(SOURCE) {
         Ok(mask) => mask,
         Err(error) => return Verdict::unanswered(&error),

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use super::sched_workqueue_cpumask::SOURCE as ALL;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "sched.workqueue-writeback",
@@ -19,14 +19,12 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy: kernel scheduler jitter",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/sys/bus/workqueue/devices/writeback/cpumask";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let own = match facts.host().cpu_mask(SOURCE) {
         Ok(mask) => mask,
         Err(error) => return Verdict::unanswered(&error),

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::Daemons;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.apt-timers",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: disk and memory contention and calls to all CPUs during an update",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

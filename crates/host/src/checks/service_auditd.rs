@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::Daemons;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.auditd",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "auditctl(8), --backlog_wait_time, for the wait; judgement for the rest; named by the article on isolation",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::Daemons;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.cpufreq-daemon",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, daemons to kill; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::Daemons;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.cron-heavy",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: the working set of such a job exceeds any last-level cache",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
@@ -38,9 +39,6 @@ const TIMERS: [&str; 10] = [
 const JOBS: [&str; 5] = ["man-db", "mlocate", "plocate", "logrotate", "sysstat"];
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let jobs = facts.services().cron_daily.iter();
     let jobs: Vec<&str> = jobs.map(String::as_str).filter(|job| JOBS.contains(job)).collect();
     if !jobs.is_empty() {

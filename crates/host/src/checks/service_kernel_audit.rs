@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.kernel-audit",
@@ -18,13 +18,11 @@ pub const CHECK: Check = Check {
         origin: "judgement: an allocation and a filter walk per call",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     if let Ok(None) = facts.host().config("AUDIT") {
         return Verdict::not_applicable("this kernel has no auditing (CONFIG_AUDIT)");
     }

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::Daemons;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.numad",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "numad(8) for the mechanism; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

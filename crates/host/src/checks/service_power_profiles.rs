@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::Daemons;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.power-profiles",
@@ -17,13 +17,11 @@ pub const CHECK: Check = Check {
         origin: "judgement: ramp-up of a preference for saving power",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let daemons = Daemons::of(facts, &["power-profiles-daemon.service"]);
     daemons.unwanted(scope, "power-profiles-daemon does not run", |_| {
         Verdict::warn("power-profiles-daemon may change the CPUs' power at any time")

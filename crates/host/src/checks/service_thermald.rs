@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::Daemons;
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.thermald",
@@ -18,13 +18,11 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, taxonomy; Documentation/admin-guide/thermal/intel_powerclamp.rst",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     Daemons::of(facts, &["thermald.service"]).unwanted(scope, "thermald does not run", |_| {
         Verdict::warn("thermald may slow the CPUs down before they are too hot")
     })

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
 use crate::daemons::{self, Daemons};
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "service.tuned",
@@ -21,14 +21,12 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, daemons to kill",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const PROFILE: &str = "/etc/tuned/active_profile";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let daemons = Daemons::of(facts, &["tuned.service"]);
     let profile = match daemons.running.is_empty() {
         true => None,

@@ -2,7 +2,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 use quietcore_sys::host::Trouble;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "smi.count",
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, failure 5",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

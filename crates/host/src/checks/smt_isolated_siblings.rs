@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::{Cause, CpuSet};
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "smt.isolated-siblings",
@@ -20,13 +20,11 @@ pub const CHECK: Check = Check {
                  size: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     if !facts.cpus().known {
         return Verdict::unknown_cpus();
     }

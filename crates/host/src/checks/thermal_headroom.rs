@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "thermal.headroom",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
                  are off); 10 °C: judgement",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "thermal.throttling-now",
@@ -15,6 +15,7 @@ pub const CHECK: Check = Check {
         origin: "article on determinism, thermal throttling",
     },
     kind: Kind::Probe,
+    needs: Needs::Nothing,
     judge,
 };
 

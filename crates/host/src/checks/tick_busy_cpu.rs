@@ -1,7 +1,7 @@
 use quietcore_facts::{Facts, Probe};
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "tick.busy-cpu",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "article on isolation, noise source 1; its cpuidle test for the tick proves nothing",
     },
     kind: Kind::Probe,
+    needs: Needs::Cpus,
     judge,
 };
 
@@ -28,9 +29,6 @@ const BUSY: f64 = 0.9;
 const LOWEST_HZ: u64 = 100;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let Some(probe) = facts.probe() else { return Verdict::needs_probe() };
     let seconds = probe.took().0 as f64 / 1e9;
     if seconds < 0.1 {

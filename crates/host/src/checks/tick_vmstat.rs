@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "tick.vmstat",
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: the interval is vm.rst's; tuned's profiles for latency set it to 10",
     },
     kind: Kind::Host,
+    needs: Needs::Cpus,
     judge,
 };
 
@@ -27,9 +28,6 @@ const SELDOM: i64 = 10;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     const SOURCE: &str = "/proc/sys/vm/stat_interval";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     let seconds = match facts.host().number(SOURCE) {
         Ok(seconds) => seconds,
         Err(error) => return Verdict::unanswered(&error),

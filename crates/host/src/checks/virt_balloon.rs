@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "virt.balloon",
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
         origin: "Documentation/mm/free_page_reporting.rst for the mechanism; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "virt.dedicated",
@@ -18,14 +18,12 @@ pub const CHECK: Check = Check {
         origin: "Documentation/virt/kvm/x86/cpuid.rst for the mechanism; judgement for the size",
     },
     kind: Kind::Host,
+    needs: Needs::Intent,
     judge,
 };
 
-fn judge(facts: &Facts, scope: &Scope) -> Verdict {
+fn judge(facts: &Facts, _: &Scope) -> Verdict {
     const SOURCE: &str = "CPUID 0x40000001 EDX";
-    if !scope.is_declared() {
-        return Verdict::no_intent();
-    }
     match facts.cpus().hypervisor.as_deref() {
         None => return Verdict::unknown("whether this is a guest is not known"),
         Some("KVM") => {}

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "virt.hypervisor",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: exits of current processors; preemption lasts a scheduler's slice",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

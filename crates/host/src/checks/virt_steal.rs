@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "virt.steal",
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: default slices of the host's scheduler",
     },
     kind: Kind::Probe,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -1,7 +1,7 @@
 use quietcore_facts::Facts;
 use quietcore_measure::Cause;
 
-use crate::{Check, Cost, Kind, Scope, Verdict};
+use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
     id: "virt.steal-since-boot",
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
         origin: "judgement: default slices of the host's scheduler",
     },
     kind: Kind::Host,
+    needs: Needs::Nothing,
     judge,
 };
 

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot read its hosts must fail")]
 
 mod coverage;
+mod denied;
+mod empty_scope;
 mod garbage;
 mod made;
 mod mutations;

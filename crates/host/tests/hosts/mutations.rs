@@ -84,6 +84,18 @@ impl Mutation {
         judged.entry(question).or_insert_with(judge).clone()
     }
 
+    /// The host judged once more for each answer that was put in it, with this in its place.
+    pub fn judged_without_each(&self, answer: &Value) -> Vec<(String, Vec<Finding>)> {
+        let keys = self.set.keys().chain(self.replace.keys());
+        let judged = keys.map(|key| {
+            let mut host = self.applied();
+            host.set(key, answer.clone());
+            let name = format!("{}: {key}", self.name);
+            (name, judge(host, self.cpus.as_deref(), self.pid))
+        });
+        judged.collect()
+    }
+
     /// The base with the changes.
     pub fn applied(&self) -> Snapshot {
         let mut host = snapshot(&self.base);
