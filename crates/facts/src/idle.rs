@@ -87,6 +87,14 @@ impl Idle {
         slow
     }
 
+    /// Whether each of these CPUs told its states, and how long each takes to leave.
+    pub fn told(&self, cpus: &CpuSet) -> bool {
+        cpus.iter().all(|cpu| {
+            let states = self.states.get(&cpu);
+            states.is_some_and(|states| states.iter().all(|state| state.latency_us.is_some()))
+        })
+    }
+
     /// Whether a CPU can do nothing but poll while idle, as far as its idle states tell.
     pub fn only_polls(&self, cpu: usize) -> bool {
         let mut reachable = self.reachable(cpu).peekable();

@@ -63,13 +63,13 @@ fn unheard(facts: &Facts) -> Option<Verdict> {
         let title = format!("{driver} offers idle states that could not be read");
         return (driver != "none").then(|| Verdict::unknown(title));
     }
-    let limit = |name: &str| boot.value(name).and_then(|text| text.parse::<usize>().ok());
-    let most = limit("intel_idle.max_cstate").filter(|most| *most > 0)?;
     if driver == "intel_idle" {
-        return facts.cpus().online.iter().any(|cpu| !idle.states.contains_key(&cpu)).then(|| {
+        return (!idle.told(&facts.cpus().online)).then(|| {
             Verdict::unknown(format!("the idle states that {driver} offers could not be read"))
         });
     }
+    let most = boot.value("intel_idle.max_cstate").and_then(|text| text.parse::<usize>().ok());
+    let most = most.filter(|most| *most > 0)?;
     boot.value("processor.max_cstate").is_none().then(|| {
         Verdict::warn(format!("nothing reads intel_idle.max_cstate={most}: {driver} runs")).fix(
             "add processor.max_cstate=1 to GRUB_CMDLINE_LINUX of /etc/default/grub, then \

@@ -75,6 +75,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::unknown("no CPU's use of idle states could be read twice");
     }
     let Some(((worst, _), _)) = left.iter().next_back() else {
+        if counted < scope.judged(facts).len() || !idle.told(&scope.judged(facts)) {
+            return Verdict::unknown("the idle states of some CPUs could not be read");
+        }
         return match asleep {
             0 => Verdict::pass(format!("none of {counted} CPUs came out of a slow idle state")),
             _ => Verdict::unknown(format!(

@@ -37,6 +37,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     if polling.is_empty() && !facts.boot().known {
         return Verdict::unknown("/proc/cmdline could not be read: idle=poll may stand there");
     }
+    if polling.is_empty() && !idle.states.is_empty() && !idle.told(&facts.cpus().online) {
+        return Verdict::unknown("the idle states of some CPUs could not be read");
+    }
     if polling.is_empty() {
         return Verdict::pass("idle CPUs do not poll");
     }

@@ -38,6 +38,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         )
     };
     let slow = idle.slower_than(2, &cpus);
+    if slow.is_empty() && !idle.told(&cpus) {
+        return with(Verdict::unknown("the idle states of some CPUs could not be read"));
+    }
     if request.is_none() && own == 0 {
         return with(match slow.is_empty() && !facts.cpus().is_guest() {
             true => Verdict::pass("nobody asks for short wake-ups, and no idle state is slow"),

@@ -30,11 +30,18 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::not_applicable("no huge pages are reserved (see mem.hugepages)");
     }
     let nodes = facts.cpus().nodes_of(&scope.cpus);
+    let nodeless = |cpu: usize| {
+        facts.cpus().topology.get(&cpu).and_then(|place| place.node).is_none()
+    };
+    let told = !scope.cpus.iter().any(nodeless);
     if nodes.is_empty() {
         return Verdict::unknown("the nodes of the latency CPUs could not be read");
     }
     let without: Vec<usize> = nodes.iter().copied().filter(|node| total(*node) == 0).collect();
     let Some(node) = without.first() else {
+        if !told {
+            return Verdict::unknown("the nodes of some latency CPUs could not be read");
+        }
         return Verdict::pass("huge pages are reserved on the latency CPUs' node").evidence(
             format!("/sys/devices/system/node/node{}/hugepages", nodes[0]),
             format!("{} pages", total(nodes[0])),

@@ -1,5 +1,5 @@
 use quietcore_facts::Facts;
-use quietcore_measure::Cause;
+use quietcore_measure::{Cause, Reading};
 
 use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
@@ -47,6 +47,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             scope.is_declared(),
             format!("{now:.0} °C, and the CPU slows down at {critical:.0} °C"),
         ),
+        false if whole.iter().any(|sensor| matches!(sensor.celsius, Reading::Failed(_))) => {
+            Verdict::unknown("a temperature sensor of the CPU could not be read")
+        }
         false => Verdict::pass(format!("{now:.0} °C, {:.0} below the limit", critical - now)),
     };
     verdict

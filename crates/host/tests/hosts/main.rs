@@ -8,12 +8,12 @@
 
 mod coverage;
 mod denied;
-mod empty_scope;
 mod garbage;
 mod made;
 mod mutations;
 mod power;
 mod recorded;
+mod scopes;
 
 use std::collections::BTreeMap;
 use std::fs;

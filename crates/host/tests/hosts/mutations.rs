@@ -16,7 +16,7 @@ use crate::{judge, snapshot, statuses, testdata};
 #[serde(deny_unknown_fields)]
 pub struct Mutation {
     #[serde(skip)]
-    name: String,
+    pub name: String,
     /// What is wrong with the host.
     #[allow(dead_code, reason = "for people who read the file")]
     about: String,
@@ -84,16 +84,16 @@ impl Mutation {
         judged.entry(question).or_insert_with(judge).clone()
     }
 
-    /// The host judged once more for each answer that was put in it, with this in its place.
-    pub fn judged_without_each(&self, answer: &Value) -> Vec<(String, Vec<Finding>)> {
-        let keys = self.set.keys().chain(self.replace.keys());
-        let judged = keys.map(|key| {
-            let mut host = self.applied();
-            host.set(key, answer.clone());
-            let name = format!("{}: {key}", self.name);
-            (name, judge(host, self.cpus.as_deref(), self.pid))
-        });
-        judged.collect()
+    /// The answers that it changes.
+    pub fn keys(&self) -> impl Iterator<Item = &String> {
+        self.set.keys().chain(self.replace.keys())
+    }
+
+    /// With one more answer put in.
+    pub fn judged_with(&self, key: &str, answer: &Value) -> Vec<Finding> {
+        let mut host = self.applied();
+        host.set(key, answer.clone());
+        judge(host, self.cpus.as_deref(), self.pid)
     }
 
     /// The base with the changes.

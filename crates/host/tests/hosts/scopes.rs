@@ -1,4 +1,5 @@
-//! Isolation that names only CPUs that do not exist: nothing can be said of those CPUs.
+//! Which CPUs are judged: those that were asked for, and none where those that were meant are not
+//! there.
 
 use quietcore_host::{Needs, checks};
 use quietcore_measure::Status;
@@ -41,4 +42,25 @@ fn no_check_of_certain_cpus_passes_where_none_of_them_is_there() {
     let failed: Vec<&str> =
         findings.iter().filter(|f| f.status == Status::Fail).map(|f| f.id.as_str()).collect();
     assert!(failed.contains(&"isolation.isolcpus"), "{failed:?}");
+}
+
+#[test]
+fn cpus_that_were_asked_for_must_be_isolated_whatever_else_is() {
+    let status = |cpus: &str| {
+        let findings = judge(snapshot("two-socket"), Some(cpus), None);
+        findings.into_iter().find(|f| f.id == "isolation.isolcpus").unwrap()
+    };
+    assert_eq!(status("4-5").status, Status::Pass);
+    let beyond = status("0-3");
+    assert_eq!(beyond.status, Status::Fail);
+    assert!(beyond.title.contains("CPUs 0-1:"), "{}", beyond.title);
+}
+
+#[test]
+fn an_unreadable_boot_line_is_no_partition() {
+    let mut host = snapshot("two-socket");
+    host.set("cmdline", json!({"error": "denied"}));
+    let findings = judge(host, None, None);
+    let finding = findings.into_iter().find(|f| f.id == "isolation.isolcpus").unwrap();
+    assert_eq!(finding.title, "CPUs 2-19,42-59 are isolated");
 }
