@@ -35,9 +35,6 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::pass("time is shared out between threads, not sessions")
             .evidence(SOURCE, 0);
     }
-    if facts.tasks().all.value().is_none() {
-        return Verdict::unread(&facts.tasks().all);
-    }
     let mut shared: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     let ordinary = |task: &&Task| !task.kernel && !task.is_realtime() && task.affinity.len() == 1;
     for task in facts.tasks().iter().filter(ordinary) {
