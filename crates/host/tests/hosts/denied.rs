@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use quietcore_measure::Status;
 use serde_json::{Value, json};
 
-use crate::{judge, mutations, names, snapshot, statuses};
+use crate::{judge, mutations, snapshot, statuses};
 
 /// The key without the numbers in it: what differs in them only is read by the same code.
 fn pattern(key: &str) -> String {
@@ -23,8 +23,8 @@ fn pattern(key: &str) -> String {
 /// Every verdict that changed against the rule when the first key of each pattern was answered so.
 fn gained(answer: &Value, forbidden: impl Fn(Status, Status) -> bool) -> Vec<String> {
     let mut found = Vec::new();
-    for name in names() {
-        let host = snapshot(&name);
+    for name in ["laptop", "two-socket"] {
+        let host = snapshot(name);
         let before: BTreeMap<String, Status> = statuses(&judge(host.clone(), None, None));
         let mut seen = BTreeSet::new();
         // A host that answers nothing of units is not run by systemd: that does prove something.
