@@ -90,9 +90,25 @@ pub const SUBJECTS: &[Subject] = &[
     subject("page_faults", &["proc.major-faults"], "there was no major fault (process.py:174)"),
 ];
 
-/// The check on the subject of a finding of ours.
-pub fn on(finding: &str) -> Option<&'static Subject> {
-    SUBJECTS.iter().find(|subject| subject.ours.contains(&finding))
+/// What is wrong with a host and not what the check on that subject claims to judge: to pass it is
+/// no mistake there. Host, finding, why.
+pub const NOT_CLAIMED: &[(&str, &str, &str)] = &[
+    ("frames-nobody-speaks", "net.drops", "the card itself lost nothing"),
+    ("idle-word-misspelt", "cstate.boot-tokens", "the other words still limit the idle states"),
+    ("irq-moved-but-not-yet-arrived", "irq.effective-affinity", NOT_NETWORK),
+    ("irqbalance-stopped-not-disabled", "irq.irqbalance", "it is not running now"),
+    ("isolcpus-lets-an-nvme-queue-in", "irq.effective-affinity", NOT_NETWORK),
+    ("nvme-queue-and-no-debugfs", "irq.effective-affinity", NOT_NETWORK),
+    ("nvme-queue-of-isolated-cpus-only", "irq.effective-affinity", NOT_NETWORK),
+    ("nvme-queue-without-managed-irq", "irq.effective-affinity", NOT_NETWORK),
+];
+
+const NOT_NETWORK: &str = "no network card's interrupt, and the check is of those";
+
+/// The check on the subject of a finding of ours, where it claims to judge what is wrong here.
+pub fn on(host: &str, finding: &str) -> Option<&'static Subject> {
+    let claimed = !NOT_CLAIMED.iter().any(|(h, f, _)| (*h, *f) == (host, finding));
+    SUBJECTS.iter().find(|subject| claimed && subject.ours.contains(&finding))
 }
 
 /// An installed latency-audit.
@@ -232,6 +248,7 @@ mod tests {
 
     use serde_json::json;
 
+    use super::super::bad_host::BadHost;
     use super::*;
 
     #[test]
@@ -249,6 +266,16 @@ mod tests {
         assert_eq!(bad.status("clocksource"), "skip");
         assert_eq!(bad.worse_than(&good), ["ring_buffer"], "an old complaint is not louder");
         assert!(Answers::of(&json!({"checks": [{"name": "new", "status": "pass"}]})).is_err());
+    }
+
+    #[test]
+    fn what_is_not_claimed_is_wrong_with_a_host_that_there_is() {
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/mutations"));
+        let hosts = BadHost::all(folder).unwrap();
+        for (name, finding, _) in NOT_CLAIMED {
+            let host = hosts.iter().find(|host| host.name == *name).expect(name);
+            assert!(host.wrongs().any(|(id, _)| id == *finding), "{name}: {finding}");
+        }
     }
 
     #[test]

@@ -138,6 +138,7 @@ impl Bench {
         }
         let bad = host.applied(base)?;
         let ours = self.ask_quietcore(&bad, host.cpus.as_deref(), host.pid)?;
+        self.ids.extend(ours.keys().cloned());
         let theirs = self.ask_peer(&bad, host.pid)?;
         Ok(Row::of(host, &ours, &self.good[&key], &theirs))
     }

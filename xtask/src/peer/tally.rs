@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bad_host::BadHost;
-use super::latency_audit::{Answers, SUBJECTS, complains, on};
+use super::latency_audit::{Answers, NOT_CLAIMED, SUBJECTS, Subject, complains, on};
 
 /// What a tool said of something that is wrong. Of a host with several wrongs the first counts:
 /// to have found one of them is to have found the host.
@@ -69,7 +69,7 @@ impl Row {
     ) -> Self {
         let worse = theirs.worse_than(good);
         let judged = |(id, status): (&str, &str)| {
-            let them = beside(id, &worse, good, theirs);
+            let them = beside(on(&host.name, id), &worse, good, theirs);
             (id.to_owned(), status.to_owned(), of_quietcore(ours.get(id)), them)
         };
         Self { host: host.name.clone(), wrongs: host.wrongs().map(judged).collect() }
@@ -97,8 +97,7 @@ fn of_quietcore(status: Option<&String>) -> Said {
     }
 }
 
-fn beside(finding: &str, worse: &[&str], good: &Answers, theirs: &Answers) -> Said {
-    let subject = on(finding);
+fn beside(subject: Option<&Subject>, worse: &[&str], good: &Answers, theirs: &Answers) -> Said {
     if let Some(check) = worse.iter().find(|check| subject.is_some_and(|s| s.check == **check)) {
         return Said::Found(format!("{check} {}", theirs.status(check)));
     }
@@ -180,6 +179,10 @@ impl Tally {
                     hosts.join(", ")
                 );
             }
+        }
+        println!("\nNot counted as passed, because the check does not claim to judge it:\n");
+        for (host, finding, why) in NOT_CLAIMED {
+            println!("- {host}, {finding}: {why}");
         }
         let only = SUBJECTS.iter().filter(|subject| subject.ours.is_empty());
         let only: Vec<String> = only.map(|subject| format!("`{}`", subject.check)).collect();
