@@ -38,8 +38,8 @@ pub struct PowerLimit {
     pub term: String,
     /// The file that holds the limit.
     pub file: String,
-    /// The limit in microwatts.
-    pub limit_uw: i64,
+    /// The limit in microwatts; `None` where it could not be read.
+    pub limit_uw: Option<i64>,
     /// What the package is made for in microwatts (TDP), where the hardware says so.
     pub rated_uw: Option<i64>,
 }
@@ -86,7 +86,7 @@ fn limits(host: &Host, folder: &str) -> Vec<PowerLimit> {
         Some(PowerLimit {
             package: package.clone(),
             term: host.line(&file("name")).ok()?,
-            limit_uw: host.number(&file("power_limit_uw")).ok()?,
+            limit_uw: host.number(&file("power_limit_uw")).ok(),
             rated_uw: host.number(&file("max_power_uw")).ok().filter(|uw| *uw > 0),
             file: file("power_limit_uw"),
         })
@@ -117,7 +117,7 @@ mod tests {
             (format!("{zone}/constraint_0_max_power_uw")): "0\n",
         }));
         let [limit] = &found.power[..] else { panic!("one limit: {found:?}") };
-        assert_eq!((limit.limit_uw, limit.rated_uw), (65_000_000, None));
+        assert_eq!((limit.limit_uw, limit.rated_uw), (Some(65_000_000), None));
     }
 
     #[test]

@@ -30,7 +30,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     }
     let watts = |uw: i64| uw as f64 / 1e6;
     let below = |limit: &&&quietcore_facts::hardware::PowerLimit| {
-        limit.rated_uw.is_some_and(|rated| limit.limit_uw < rated)
+        limit.rated_uw.zip(limit.limit_uw).is_some_and(|(rated, now)| now < rated)
     };
     let capped: Vec<_> = long.iter().filter(below).collect();
     let verdict = match capped.first() {
@@ -39,7 +39,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             format!(
                 "{} is held to {:.0} W, made for {:.0} W",
                 cap.package,
-                watts(cap.limit_uw),
+                watts(cap.limit_uw.unwrap_or_default()),
                 watts(cap.rated_uw.unwrap_or_default())
             ),
         )
@@ -50,13 +50,18 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
                 .collect::<Vec<_>>()
                 .join("; "),
         ),
+        None if long.iter().any(|limit| limit.limit_uw.is_none()) => {
+            Verdict::unknown("the limit of a package could not be read")
+        }
         None if long.iter().any(|limit| limit.rated_uw.is_none()) => {
             Verdict::unknown("the hardware does not say what power the package is made for")
         }
         None => Verdict::pass("packages may use the power they are made for"),
     };
     long.iter().fold(verdict, |verdict, limit| {
-        let rated = limit.rated_uw.map_or("unknown".to_owned(), |uw| format!("{:.0} W", watts(uw)));
-        verdict.evidence(&limit.file, format!("{:.0} W, rated {rated}", watts(limit.limit_uw)))
+        let text =
+            |uw: Option<i64>| uw.map_or("unknown".to_owned(), |uw| format!("{:.0} W", watts(uw)));
+        let (now, rated) = (text(limit.limit_uw), text(limit.rated_uw));
+        verdict.evidence(&limit.file, format!("{now}, rated {rated}"))
     })
 }

@@ -32,6 +32,9 @@ const FIX: &str = "sysctl -w kernel.sched_rt_runtime_us=-1   # and in /etc/sysct
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let logged = facts.kernel().logged("sched: RT throttling activated");
+    if !scope.is_declared() && logged.value().is_none() {
+        return Verdict::unknown(format!("whether it ever happened: {}", logged.why()));
+    }
     let logged = logged.value().copied().flatten();
     if !scope.is_declared() && logged.is_none() {
         return Verdict::no_intent();
@@ -84,11 +87,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         true => verdict,
         false => verdict.evidence("real-time threads on latency CPUs", names.join(", ")),
     };
-    verdict
-        .evidence(RUNTIME, runtime)
-        .evidence(PERIOD, period)
-        .costs_us(expected_us)
-        .fix(FIX)
+    verdict.evidence(RUNTIME, runtime).evidence(PERIOD, period).costs_us(expected_us).fix(FIX)
 }
 
 /// What real-time threads may use of a period, both in microseconds.

@@ -66,7 +66,6 @@ const OTHER_SOURCE: &[(&str, &str)] = &[
     ("read /proc/irq/#/effective_affinity_list", "irq.effective-affinity"),
     ("jvm #", "jvm."),
     ("read /sys/devices/system/cpu/cpu#/power/pm_qos_resume_latency_us", "cstate.idle-poll-smt"),
-    ("read /sys/class/powercap/intel-rapl:#/constraint_#_power_limit_uw", "freq.powercap"),
     ("msr # #x#", "smi.rising"),
 ];
 
