@@ -59,6 +59,7 @@ impl Tally {
         expected.sort_unstable();
         let ids: Vec<&str> = failing.iter().map(|f| f.id.as_str()).collect();
         let what = match groups {
+            [""] if expected.is_empty() => format!("{name}: nothing fails"),
             [""] => format!("{name}: {} fail, each of them true", expected.len()),
             _ => format!(
                 "{name}: {} of {} fail, each of them true",
