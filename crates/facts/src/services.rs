@@ -137,11 +137,9 @@ impl Service {
                 of(Reading::Measured(said.is_active()), format!("systemctl show {unit}"), value)
             }
             // That a container has no systemd tells nothing of the host.
-            Reading::Unsupported(_) if !facts.tasks().complete() => of(
-                Reading::Failed(facts.tasks().why_incomplete()),
-                String::new(),
-                String::new(),
-            ),
+            Reading::Unsupported(_) if !facts.tasks().complete() => {
+                of(Reading::Failed(facts.tasks().why_incomplete()), String::new(), String::new())
+            }
             // No systemd: no timers, and what processes there are is all there is.
             Reading::Unsupported(why) if process.is_empty() => {
                 of(Reading::Measured(false), "systemctl show".to_owned(), why)

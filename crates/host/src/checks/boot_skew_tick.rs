@@ -41,6 +41,9 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         )),
     };
     verdict
-        .evidence("/proc/cmdline", value.map_or("no skew_tick=".to_owned(), |v| format!("skew_tick={v}")))
+        .evidence(
+            "/proc/cmdline",
+            value.map_or("no skew_tick=".to_owned(), |v| format!("skew_tick={v}")),
+        )
         .fix(add_to_boot_line(facts, "skew_tick=1"))
 }

@@ -49,9 +49,9 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
                  can tell: {}",
                 logged.why()
             )),
-            (Some(None), version) if version < (5, 14) => {
-                Verdict::pass("no latency parameter is misspelt (a kernel before 5.14 does not log those it does not know)")
-            }
+            (Some(None), version) if version < (5, 14) => Verdict::pass(
+                "no latency parameter is misspelt (a kernel before 5.14 does not log those it does not know)",
+            ),
             _ => Verdict::pass("no latency parameter is misspelt or unknown to this kernel"),
         },
         // Someone meant to tune this host: it is wrong whether or not any CPU is isolated.

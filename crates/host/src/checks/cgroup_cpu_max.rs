@@ -73,8 +73,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
 
 /// Where the programs stand that were put on latency CPUs.
 fn on_latency_cpus(facts: &Facts, scope: &Scope) -> Vec<Membership> {
-    let pids: BTreeSet<u32> =
-        facts.tasks().confined_to(&scope.cpus).map(|task| task.pid).collect();
+    let pids: BTreeSet<u32> = facts.tasks().confined_to(&scope.cpus).map(|task| task.pid).collect();
     let members = pids.iter().map(|pid| Cgroups::membership(facts, Some(*pid)));
     members.filter_map(|member| member.value().cloned()).collect()
 }

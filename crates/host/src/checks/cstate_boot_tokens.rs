@@ -109,9 +109,9 @@ fn contradiction(facts: &Facts) -> Option<(String, String)> {
     // POLL is there besides.
     let most = boot.value("intel_idle.max_cstate").and_then(|text| text.parse::<usize>().ok());
     let offered = idle.states.values().map(Vec::len).max().unwrap_or_default();
-    if let Some(most) = most.filter(|most| {
-        driver == "intel_idle" && *most > 0 && offered.saturating_sub(1) > *most
-    }) {
+    if let Some(most) =
+        most.filter(|most| driver == "intel_idle" && *most > 0 && offered.saturating_sub(1) > *most)
+    {
         return Some((
             format!("intel_idle.max_cstate={most} did not take effect: {offered} idle states"),
             edit("give intel_idle.max_cstate=1 once, unquoted,"),

@@ -38,8 +38,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         if let Some(policy) = facts.frequency().of_any(&cpus).find(denied) {
             return Verdict::unread(&policy.preference);
         }
-        let none =
-            "no energy_performance_preference: the hardware does not choose the frequency";
+        let none = "no energy_performance_preference: the hardware does not choose the frequency";
         return Verdict::unread(&facts.frequency().without(none));
     }
     let told = found.values().fold(CpuSet::new(), |all, set| all.or(set));

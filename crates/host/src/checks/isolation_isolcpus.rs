@@ -62,10 +62,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     let verdict = verdict.evidence(SOURCE, domain);
     let Some(token) = token else {
-        return verdict.fix(add_to_boot_line(
-            facts,
-            &format!("isolcpus=managed_irq,domain,{}", scope.cpus),
-        ));
+        return verdict
+            .fix(add_to_boot_line(facts, &format!("isolcpus=managed_irq,domain,{}", scope.cpus)));
     };
     verdict.evidence("/proc/cmdline", token).fix(edit_boot_line(
         facts,

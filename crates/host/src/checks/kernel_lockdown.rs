@@ -31,10 +31,10 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
     };
     match chosen(&text) {
         Some("none") => Verdict::pass("the kernel is not locked down").evidence(SOURCE, text),
-        Some("integrity") => {
-            Verdict::not_applicable("locked down (integrity): MSRs and unsigned modules are out of reach")
-                .evidence(SOURCE, &text)
-        }
+        Some("integrity") => Verdict::not_applicable(
+            "locked down (integrity): MSRs and unsigned modules are out of reach",
+        )
+        .evidence(SOURCE, &text),
         Some(mode) => Verdict::not_applicable(format!(
             "locked down ({mode}): tracefs, kprobes, perf and BPF tracing are out of reach, too"
         ))

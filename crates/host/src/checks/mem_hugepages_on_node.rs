@@ -30,9 +30,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
         return Verdict::not_applicable("no huge pages are reserved (see mem.hugepages)");
     }
     let nodes = facts.cpus().nodes_of(&scope.cpus);
-    let nodeless = |cpu: usize| {
-        facts.cpus().topology.get(&cpu).and_then(|place| place.node).is_none()
-    };
+    let nodeless =
+        |cpu: usize| facts.cpus().topology.get(&cpu).and_then(|place| place.node).is_none();
     let told = !scope.cpus.iter().any(nodeless);
     if nodes.is_empty() {
         return Verdict::unknown("the nodes of the latency CPUs could not be read");

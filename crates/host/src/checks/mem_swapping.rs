@@ -35,10 +35,10 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
             probe.took()
         )),
     };
-    verdict
-        .evidence("/proc/vmstat, grown", format!("pswpin {read}, pswpout {written}"))
-        .fix(format!(
+    verdict.evidence("/proc/vmstat, grown", format!("pswpin {read}, pswpout {written}")).fix(
+        format!(
             "make room (systemctl stop, a smaller heap) or add memory; then {}",
             swapoff(facts)
-        ))
+        ),
+    )
 }

@@ -32,7 +32,10 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             Verdict::pass("no huge pages, so no fault waits for one").evidence(SOURCE, word)
         }
         "always" if memory.thp.value().is_none() => Verdict::unread(&memory.thp),
-        "always" if memory.thp_sizes.value().is_none() && memory.thp.value().is_some_and(|word| word == "never") => {
+        "always"
+            if memory.thp_sizes.value().is_none()
+                && memory.thp.value().is_some_and(|word| word == "never") =>
+        {
             Verdict::unread(&memory.thp_sizes)
         }
         "always" => {

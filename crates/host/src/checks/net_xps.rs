@@ -64,16 +64,16 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     ));
     let width = facts.cpus().possible.highest().map_or(1, |top| top + 1);
     let first = shared.first().map(|(_, nic, queue, _)| file(nic, queue)).unwrap_or_default();
-    shared.iter().fold(verdict, |v, (_, nic, queue, cpus)| v.evidence(file(nic, queue), cpus)).fix_onto(
-        &keep,
-        |keep| {
+    shared
+        .iter()
+        .fold(verdict, |v, (_, nic, queue, cpus)| v.evidence(file(nic, queue), cpus))
+        .fix_onto(&keep, |keep| {
             format!(
                 "echo {} > {first}   # and give another queue to {}",
                 keep.to_mask(width),
                 scope.cpus.to_mask(width)
             )
-        },
-    )
+        })
 }
 
 fn file(nic: &Nic, queue: &Queue) -> String {

@@ -23,11 +23,12 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let nodes = facts.cpus().nodes_of(&scope.cpus);
     let spoken = nodes.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
-    let nodeless = |cpu: usize| {
-        facts.cpus().topology.get(&cpu).and_then(|place| place.node).is_none()
-    };
+    let nodeless =
+        |cpu: usize| facts.cpus().topology.get(&cpu).and_then(|place| place.node).is_none();
     match nodes.len() {
-        0 | 1 if scope.cpus.iter().any(nodeless) => Verdict::unknown("the nodes of the latency CPUs could not be read"),
+        0 | 1 if scope.cpus.iter().any(nodeless) => {
+            Verdict::unknown("the nodes of the latency CPUs could not be read")
+        }
         0 | 1 => Verdict::pass(format!("CPUs {} are on node {spoken}", scope.cpus)),
         _ => {
             let of = |node: &usize| {

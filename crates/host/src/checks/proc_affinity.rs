@@ -55,10 +55,11 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
             all.len(),
             names(&wandering)
         ));
-        return subject.evidence(verdict, &wandering).fix_onto(
-            &scope.housekeeping(facts),
-            |keep| format!("taskset -pc {keep} {}", first.task.tid),
-        );
+        return subject
+            .evidence(verdict, &wandering)
+            .fix_onto(&scope.housekeeping(facts), |keep| {
+                format!("taskset -pc {keep} {}", first.task.tid)
+            });
     }
     let placed: Vec<_> = all.iter().filter(|thread| subject.is_placed(thread)).collect();
     if placed.is_empty() {

@@ -44,9 +44,8 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     };
     let now = |group: &&&CpuLimit| {
         let probe = facts.probe()?;
-        let find = |limits: &[CpuLimit]| {
-            limits.iter().find(|limit| limit.group == group.group)?.throttled
-        };
+        let find =
+            |limits: &[CpuLimit]| limits.iter().find(|limit| limit.group == group.group)?.throttled;
         let [first, second] = [&probe.first, &probe.second].map(|c| find(&c.process.cpu_limits));
         second?.checked_sub(first?)
     };

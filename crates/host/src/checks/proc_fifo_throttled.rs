@@ -27,7 +27,6 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let subject = match Subject::of(facts, scope) {
         Ok(subject) => subject,

@@ -35,5 +35,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     let width = facts.cpus().possible.highest().map_or(1, |top| top + 1);
     Verdict::fail(format!("unbound work may run on CPUs {touched}"))
         .evidence(SOURCE, &mask)
-        .fix_onto(&scope.housekeeping(facts), |keep| format!("echo {} > {SOURCE}", keep.to_mask(width)))
+        .fix_onto(&scope.housekeeping(facts), |keep| {
+            format!("echo {} > {SOURCE}", keep.to_mask(width))
+        })
 }

@@ -46,5 +46,7 @@ fn judge(facts: &Facts, scope: &Scope) -> Verdict {
     verdict
         .evidence(SOURCE, &own)
         .evidence(ALL, &all)
-        .fix_onto(&scope.housekeeping(facts), |keep| format!("echo {} > {SOURCE}", keep.to_mask(width)))
+        .fix_onto(&scope.housekeeping(facts), |keep| {
+            format!("echo {} > {SOURCE}", keep.to_mask(width))
+        })
 }
