@@ -61,7 +61,7 @@ enum Job {
     /// Boots every scenario and stores what quietcore recorded of it in testdata/hosts
     ///
     /// Runs the same guests as `quick` and writes each one's `quietcore audit --record` to
-    /// testdata/hosts/<scenario>/host.json, for tests that audit a machine without booting it.
+    /// `testdata/hosts/<scenario>/host.json`, for tests that audit a machine without booting it.
     /// A recording is only replaced if its scenario passed.
     #[command(after_help = EXIT_CODES)]
     Record(Options),
