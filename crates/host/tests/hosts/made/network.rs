@@ -37,6 +37,8 @@ pub fn server(host: &mut Snapshot) {
     file(host, "/proc/net/softnet_stat", softnet(SERVER_CPUS, 0));
     later(host, "read /proc/net/softnet_stat", Value::String(softnet(SERVER_CPUS, 900)));
     bypass(host);
+    datagrams(host);
+    link(host, "eth0", Some(("8", "16.0 GT/s PCIe")));
 }
 
 pub fn laptop(host: &mut Snapshot) {
@@ -62,6 +64,9 @@ pub fn laptop(host: &mut Snapshot) {
     file(host, "/proc/net/ptype", "Type Device      Function\n0800          ip_rcv\n");
     file(host, "/proc/net/softnet_stat", softnet(LAPTOP_CPUS, 0));
     bypass(host);
+    datagrams(host);
+    // The chipset's own card has no link; the radio is not judged.
+    link(host, "enp0s31f6", None);
 }
 
 fn card(host: &mut Snapshot, name: &str, device: &str, node: &str, more: &[&str]) {
@@ -132,4 +137,23 @@ fn bypass(host: &mut Snapshot) {
     host.set("list /sys/class/infiniband", Value::Null);
     folder(host, "/sys/module", &["kvm", "nvme", "virtio_net"]);
     folder(host, "/sys/bus/pci/drivers", &["nvme", "pcieport"]);
+}
+
+fn datagrams(host: &mut Snapshot) {
+    file(
+        host,
+        "/proc/net/snmp",
+        "Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 90210 3 0 511 0 0\n",
+    );
+}
+
+/// Width and rate of a card's PCIe link, agreed on and possible.
+fn link(host: &mut Snapshot, card: &str, agreed: Option<(&str, &str)>) {
+    let folder = format!("{NET}/{card}/device");
+    for which in ["current", "max"] {
+        for (what, value) in [("width", agreed.map(|a| a.0)), ("speed", agreed.map(|a| a.1))] {
+            let key = format!("read {folder}/{which}_link_{what}");
+            host.set(&key, value.map_or(Value::Null, |text| json!(format!("{text}\n"))));
+        }
+    }
 }
