@@ -68,7 +68,7 @@ pub const SUBJECTS: &[Subject] = &[
         ],
         "no process is called irqbalance: \"manual affinity assumed\" (network.py:282)",
     ),
-    subject("udp_buffer_drops", &[], "RcvbufErrors is 0 (network.py:342)"),
+    subject("udp_buffer_drops", &["net.udp-drops"], "RcvbufErrors is 0 (network.py:342)"),
     subject(
         "nic_hardware_drops",
         &["net.drops"],
@@ -80,7 +80,7 @@ pub const SUBJECTS: &[Subject] = &[
         "the CPU has the flags constant_tsc and nonstop_tsc (clock.py:65)",
     ),
     subject("clocksource", &["clock.source"], "the current clocksource is tsc (clock.py:121)"),
-    subject("pcie_link", &[], "speed and width are the maximum (hardware.py:88)"),
+    subject("pcie_link", &["net.pcie-link"], "speed and width are the maximum (hardware.py:88)"),
     subject("memory_channels", &[], "EDAC knows a memory controller (hardware.py:151)"),
     subject(
         "context_switches",
