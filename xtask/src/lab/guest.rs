@@ -152,5 +152,5 @@ pub fn console_tail(dir: &Path) -> String {
     let text = String::from_utf8_lossy(&bytes).replace('\r', "");
     let lines: Vec<&str> = text.lines().collect();
     let from = lines.len().saturating_sub(TAIL_LINES);
-    lines[from..].iter().map(|l| format!("    | {l}\n")).collect()
+    lines[from..].iter().flat_map(|&line| ["    | ", line, "\n"]).collect()
 }

@@ -200,7 +200,7 @@ fn processes(host: &Reading) -> String {
             names.extend(name.strip_suffix(".service").map(str::to_owned));
         }
     }
-    names.iter().map(|name| format!("{name}\n")).collect()
+    names.iter().flat_map(|name| [name.as_str(), "\n"]).collect()
 }
 
 /// What `ethtool -k` and `ethtool -g` print, as far as it was recorded.
