@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quietcore_facts::Facts;
-use quietcore_facts::process::{Flags, Java, Process, Thread};
+use quietcore_facts::process::{Collector, Flags, Java, Process, Thread};
 use quietcore_measure::{CpuSet, Reading};
 use quietcore_sys::host::Runtime;
 
@@ -138,6 +138,18 @@ pub(crate) fn java(facts: &Facts) -> Result<&Java, Verdict> {
 /// Its flags, or the verdict where they cannot be read.
 pub(crate) fn java_flags(java: &Java) -> Result<&Flags, Verdict> {
     java.flags.value().ok_or_else(|| unread(&java.flags))
+}
+
+/// The flags of a virtual machine that G1 collects for, or the verdict where another does.
+pub(crate) fn g1_flags(facts: &Facts) -> Result<&Flags, Verdict> {
+    let java = java(facts)?;
+    match java.collector() {
+        Some(Collector::G1) => java_flags(java),
+        Some(other) => {
+            Err(Verdict::not_applicable(format!("the collector is {}, not G1", other.name())))
+        }
+        None => Err(Verdict::unknown("which collector runs is not known")),
+    }
 }
 
 /// The verdict on a flag that was not seen, while some may be in a file.

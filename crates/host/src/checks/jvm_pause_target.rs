@@ -1,8 +1,7 @@
 use quietcore_facts::Facts;
-use quietcore_facts::process::Collector;
 use quietcore_measure::Cause;
 
-use crate::subject::{java, java_flags, maybe_elsewhere};
+use crate::subject::{g1_flags, maybe_elsewhere};
 use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -27,18 +26,7 @@ const NAME: &str = "MaxGCPauseMillis";
 const AIM_MS: u64 = 10;
 
 fn judge(facts: &Facts, scope: &Scope) -> Verdict {
-    let java = match java(facts) {
-        Ok(java) => java,
-        Err(verdict) => return verdict,
-    };
-    match java.collector() {
-        Some(Collector::G1) => {}
-        Some(other) => {
-            return Verdict::not_applicable(format!("the collector is {}, not G1", other.name()));
-        }
-        None => return Verdict::unknown("which collector runs is not known"),
-    }
-    let flags = match java_flags(java) {
+    let flags = match g1_flags(facts) {
         Ok(flags) => flags,
         Err(verdict) => return verdict,
     };

@@ -1,8 +1,8 @@
 use quietcore_facts::Facts;
-use quietcore_facts::process::{Collector, Flags};
+use quietcore_facts::process::Flags;
 use quietcore_measure::Cause;
 
-use crate::subject::{java, java_flags, maybe_elsewhere};
+use crate::subject::{g1_flags, maybe_elsewhere};
 use crate::{Check, Cost, Kind, Needs, Scope, Verdict};
 
 pub const CHECK: Check = Check {
@@ -28,18 +28,7 @@ const NAME: &str = "G1HeapRegionSize";
 const WANTED: u64 = 16 << 20;
 
 fn judge(facts: &Facts, _: &Scope) -> Verdict {
-    let java = match java(facts) {
-        Ok(java) => java,
-        Err(verdict) => return verdict,
-    };
-    match java.collector() {
-        Some(Collector::G1) => {}
-        Some(other) => {
-            return Verdict::not_applicable(format!("the collector is {}, not G1", other.name()));
-        }
-        None => return Verdict::unknown("which collector runs is not known"),
-    }
-    let flags = match java_flags(java) {
+    let flags = match g1_flags(facts) {
         Ok(flags) => flags,
         Err(verdict) => return verdict,
     };
