@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod host;
+pub mod lease;
 pub mod memory;
 pub mod perf;
 pub mod sched;

@@ -11,6 +11,7 @@ use std::os::fd::AsRawFd;
 use serde::{Deserialize, Serialize};
 
 use super::{Host, HostError, Trouble};
+use crate::lease::Location;
 
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const GDRVINFO: u32 = 0x03;
@@ -138,20 +139,40 @@ fn optional<T>(answer: Result<T, i32>) -> Result<Option<T>, Trouble> {
     }
 }
 
+/// One word of a structure that the driver answers with.
+pub(crate) fn word(interface: &str, at: &Location) -> Result<u32, Trouble> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    let words = words(&socket, interface, at.get).map_err(std::io::Error::from_raw_os_error)?;
+    Ok(words[at.word])
+}
+
+/// Changes one word of a structure, leaving the others as the driver has them.
+pub(crate) fn set_word(interface: &str, at: &Location, value: u32) -> Result<(), Trouble> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    let failed = |errno| Trouble::from(std::io::Error::from_raw_os_error(errno));
+    let mut all = words(&socket, interface, at.get).map_err(failed)?;
+    (all[0], all[at.word]) = (at.set, value);
+    exchange(&socket, interface, &mut all).map_err(failed)
+}
+
 fn words(socket: &UdpSocket, interface: &str, command: u32) -> Result<[u32; WORDS], i32> {
     let mut answer = [0u32; WORDS];
     answer[0] = command;
+    exchange(socket, interface, &mut answer).map(|()| answer)
+}
+
+fn exchange(socket: &UdpSocket, interface: &str, words: &mut [u32; WORDS]) -> Result<(), i32> {
     // SAFETY: an all-zero ifreq is a valid value of this plain C struct.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     let room = libc::IFNAMSIZ - 1;
     for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes().take(room)) {
         *to = from as libc::c_char;
     }
-    request.ifr_ifru.ifru_data = answer.as_mut_ptr().cast();
+    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
     // SAFETY: the socket is open; `request` names a buffer of 256 bytes that outlives the call,
     // longer than any answer to the commands above.
     match unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) } {
-        0 => Ok(answer),
+        0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO)),
     }
 }

@@ -110,7 +110,7 @@ pub(super) fn open_with(root: &Path, path: &str, flags: i32) -> Result<File, Tro
     }
 }
 
-pub(super) fn read(root: &Path, path: &str) -> Result<String, Trouble> {
+pub(crate) fn read(root: &Path, path: &str) -> Result<String, Trouble> {
     let mut bytes = Vec::new();
     open(root, path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LARGEST {

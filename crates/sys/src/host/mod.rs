@@ -30,9 +30,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::lease::{self, Slot};
+
 pub use bootfiles::{BootLine, BootLines};
 pub use cgroups::{Bandwidth, ControlGroup, ControlGroups};
 pub use ethtool::{Coalesce, Ethtool, Rings};
+pub(crate) use ethtool::{set_word as set_ethtool_word, word as ethtool_word};
 pub use kernel::{KernelLog, LogLine};
 pub use parameters::keeps_value;
 pub use process::{CpuLimit, Jvm, JvmCollector, Runtime, ThreadCounters};
@@ -42,7 +45,8 @@ pub use snapshot::{Snapshot, SnapshotError};
 pub use tasks::Task;
 pub use timekeeping::Timekeeping;
 pub use units::Unit;
-pub use writes::{Answer, WriteError};
+pub use writes::{Answer, Rule, WriteError};
+pub(crate) use {live::read as read_file, units::show as show_units};
 
 /// A machine that can be asked.
 #[derive(Debug)]
@@ -64,7 +68,14 @@ struct Recorder {
 enum Source {
     Live,
     Tree(PathBuf),
-    Recorded(Box<Snapshot>),
+    Recorded(Box<Recorded>),
+}
+
+/// A recording, and what was written to its places since (the files are written in it).
+#[derive(Debug)]
+struct Recorded {
+    snapshot: Snapshot,
+    written: BTreeMap<Slot, lease::Value>,
 }
 
 /// Why a question has no answer.
@@ -130,7 +141,7 @@ impl Host {
 
     /// A recorded machine.
     pub fn recorded(snapshot: Snapshot) -> Self {
-        Self::of(Source::Recorded(Box::new(snapshot)))
+        Self::of(Source::Recorded(Box::new(Recorded { snapshot, written: BTreeMap::new() })))
     }
 
     /// Keeps every answer from now on, scrubbed of addresses, names and serial numbers. The asker
@@ -148,6 +159,35 @@ impl Host {
         Some(recorder.unwrap_or_else(|poisoned| poisoned.into_inner()).snapshot)
     }
 
+    /// The recording that answers.
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+        match &self.source {
+            Source::Recorded(recorded) => Some(&recorded.snapshot),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn snapshot_mut(&mut self) -> Option<&mut Snapshot> {
+        match &mut self.source {
+            Source::Recorded(recorded) => Some(&mut recorded.snapshot),
+            _ => None,
+        }
+    }
+
+    /// Everything that was written to a recording, by place.
+    pub fn written(&self) -> Option<&BTreeMap<Slot, lease::Value>> {
+        match &self.source {
+            Source::Recorded(recorded) => Some(&recorded.written),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn note_written(&mut self, slot: &Slot, value: lease::Value) {
+        if let Source::Recorded(recorded) = &mut self.source {
+            recorded.written.insert(slot.clone(), value);
+        }
+    }
+
     /// Whether the answers come from this machine, now.
     pub fn is_live(&self) -> bool {
         matches!(self.source, Source::Live)
@@ -161,7 +201,7 @@ impl Host {
         match &self.source {
             Source::Live => None,
             Source::Tree(root) => Some(root.display().to_string()),
-            Source::Recorded(snapshot) => Some(snapshot.name.clone()),
+            Source::Recorded(recorded) => Some(recorded.snapshot.name.clone()),
         }
     }
 
@@ -170,7 +210,7 @@ impl Host {
         match &self.source {
             Source::Live => true,
             Source::Tree(_) => false,
-            Source::Recorded(snapshot) => snapshot.moments.len() > 1,
+            Source::Recorded(recorded) => recorded.snapshot.moments.len() > 1,
         }
     }
 
@@ -254,7 +294,7 @@ impl Host {
         let ask = || match &self.source {
             Source::Live => ask(Path::new("/")),
             Source::Tree(root) => ask(root),
-            Source::Recorded(snapshot) => snapshot.look_up(moment, &real),
+            Source::Recorded(recorded) => recorded.snapshot.look_up(moment, &real),
         };
         let Some(mut recorder) = self.recorder() else { return ask().map_err(failed) };
         let Recorder { snapshot, interfaces } = &mut *recorder;

@@ -35,6 +35,10 @@ pub struct Task {
     pub rt_priority: u32,
     /// Time on a CPU in clock ticks of 1/100 s, user and system together.
     pub ticks: u64,
+    /// When it began, in clock ticks since boot: tells it from a later one of the same number; 0
+    /// in recordings made before this was kept.
+    #[serde(default)]
+    pub started: u64,
     /// Whether it is a thread of the kernel.
     pub kernel: bool,
     /// Whether userspace may not change its CPUs.
@@ -121,6 +125,7 @@ fn parse_stat(pid: u32, stat: &str) -> Option<Task> {
         policy: u32::try_from(number(41)?).ok()?,
         rt_priority: u32::try_from(number(40)?).ok()?,
         ticks: number(14)?.saturating_add(number(15)?),
+        started: number(22)?,
         kernel: flags & PF_KTHREAD != 0,
         bound: flags & PF_NO_SETAFFINITY != 0,
         affinity: CpuSet::new(),
@@ -138,6 +143,7 @@ mod tests {
         let task = parse_stat(42, STAT).unwrap();
         assert_eq!((task.name.as_str(), task.state, task.cpu), ("a) b (c", 'R', 3));
         assert_eq!((task.policy, task.rt_priority, task.ticks), (1, 50, 12));
+        assert_eq!(task.started, 9);
         assert!(task.kernel && task.bound && task.is_realtime());
         for garbage in ["", "x", "1 (a", "1 (a) R 1 2", &STAT.replace(" 17 3 ", " 17 x ")] {
             assert!(parse_stat(1, garbage).is_none(), "{garbage}");

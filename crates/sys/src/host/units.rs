@@ -4,6 +4,7 @@
 //! an async runtime into a tool that otherwise needs none, to read four properties.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
@@ -40,20 +41,25 @@ impl Host {
     /// Missing on a host that systemd does not run.
     pub fn units(&self, names: &[&str]) -> Result<BTreeMap<String, Unit>, HostError> {
         let live = self.is_live();
-        self.answer(format!("units {}", names.join(" ")), |root| {
+        self.answer(format!("units {}", names.join(" ")), |_| {
             if !live {
                 return Err(Trouble::NotRecorded);
             }
-            if !root.join("run/systemd/system").exists() {
-                return Err(Trouble::Missing);
-            }
-            show("systemctl", names)
+            show(names)
         })
     }
 }
 
+/// The states of these units on this machine.
+pub(crate) fn show(names: &[&str]) -> Result<BTreeMap<String, Unit>, Trouble> {
+    match Path::new("/run/systemd/system").exists() {
+        true => ask("systemctl", names),
+        false => Err(Trouble::Missing),
+    }
+}
+
 /// A program that is not there is no proof that systemd does not run the host.
-fn show(program: &str, names: &[&str]) -> Result<BTreeMap<String, Unit>, Trouble> {
+fn ask(program: &str, names: &[&str]) -> Result<BTreeMap<String, Unit>, Trouble> {
     let output = Command::new(program)
         .args(["show", "--property=Id,LoadState,ActiveState,UnitFileState", "--"])
         .args(names)
@@ -91,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_does_not_prove_a_host_without_systemd() {
-        let answer = show("/nonexistent/systemctl", &["irqbalance.service"]);
+        let answer = ask("/nonexistent/systemctl", &["irqbalance.service"]);
         assert!(matches!(answer, Err(Trouble::Other(_))), "{answer:?}");
     }
 

@@ -1,0 +1,575 @@
+//! The only way anything changes a host.
+//!
+//! A [`Lease`] is a set of changes that can be taken back: what every place held is on the disk
+//! before the first of them is written, each write is read back, and whoever finds the journal
+//! later, after a kill, a power cut or a reboot, can put everything back. Taking back compares
+//! three values: what was before, what we gave, what is there now. What somebody else has set
+//! since is left alone and told.
+//!
+//! A lease may have a [`Term`]: a moment, or the life of a process. A guardian ([`guard`]), a
+//! process of its own, takes it back when the term is over.
+//!
+//! On a recorded host the same code runs against the recording.
+
+mod guardian;
+mod journal;
+mod lock;
+mod recorded;
+mod slot;
+mod value;
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::host::{Host, Trouble};
+use journal::{Contents, Journal, Record};
+use lock::Lock;
+
+pub use guardian::{Over, is_over, spawn, wait};
+pub use journal::{Entry, Term};
+pub(crate) use slot::Location;
+pub use slot::{Form, Loader, Setting, Slot, dies_with_us, started_at};
+pub use value::{Bytes, Content, Value};
+
+/// Where journals are kept unless told otherwise: on a disk, for they must outlive a reboot.
+pub const STATE: &str = "/var/lib/quietcore";
+
+/// A place and the value it is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The place.
+    pub slot: Slot,
+    /// The value.
+    pub want: Value,
+}
+
+/// What became of a place when its lease was taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenBack {
+    /// The place.
+    pub slot: Slot,
+    /// What it held before the lease.
+    pub before: Value,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a place when its lease was taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds again what it held.
+    Restored,
+    /// It held that already.
+    Already,
+    /// Somebody else has changed it since: left as it is.
+    Kept {
+        /// What it holds.
+        now: Value,
+        /// What we had given.
+        ours: Value,
+    },
+    /// A reboot has made it anew.
+    Rebooted,
+    /// It is gone: the process has ended, the device was taken out.
+    Gone,
+    /// It could not be put back; the journal keeps it for another try.
+    Failed(String),
+}
+
+/// Why a lease could not be had or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaseError {
+    /// The state folder or a file in it.
+    #[error("{}: {source}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// The kernel's words.
+        source: io::Error,
+    },
+    /// Another process is at it.
+    #[error("another quietcore is changing this host (process {}; it holds {})", holder.map_or("unknown".to_owned(), |pid| pid.to_string()), path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+        /// Its holder, if it said so.
+        holder: Option<u32>,
+    },
+    /// The journal was written on another machine.
+    #[error("{}: was written on another machine (its machine-id differs): nothing in it is true of this one; remove it if this machine is a copy of that one", path.display())]
+    OtherMachine {
+        /// The journal.
+        path: PathBuf,
+    },
+    /// Lines of the journal make no sense.
+    #[error("{}: damaged (line {}): take back what it still knows with `rollback`, it keeps a copy", path.display(), lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))]
+    Damaged {
+        /// The journal.
+        path: PathBuf,
+        /// Counted from 1.
+        lines: Vec<usize>,
+    },
+    /// What a place holds could not be read, so it could not be given back: nothing was changed.
+    #[error("{slot}: {why}; nothing was changed, for what cannot be read cannot be given back")]
+    Unreadable {
+        /// The place.
+        slot: Box<Slot>,
+        /// Why.
+        why: Trouble,
+    },
+    /// A place did not take its value; everything done before was taken back.
+    #[error(transparent)]
+    Refused(#[from] Box<Refusal>),
+}
+
+/// A place that did not take its value.
+#[derive(Debug, thiserror::Error)]
+#[error("{slot}: {why} (writing `{value}`){}", left(.taken_back))]
+pub struct Refusal {
+    /// The place.
+    pub slot: Slot,
+    /// What was written.
+    pub value: Value,
+    /// Why, or what it reads instead.
+    pub why: String,
+    /// What became of the changes before it.
+    pub taken_back: Vec<TakenBack>,
+}
+
+fn left(taken_back: &[TakenBack]) -> String {
+    let mut stuck =
+        taken_back.iter().filter(|t| matches!(t.outcome, Outcome::Failed(_))).peekable();
+    match stuck.peek() {
+        None => "; everything done before it was taken back".to_owned(),
+        Some(_) => {
+            let names: Vec<String> = stuck.map(|t| t.slot.to_string()).collect();
+            format!("; could not be taken back: {}", names.join(", "))
+        }
+    }
+}
+
+/// A value to be written.
+#[derive(Debug)]
+struct Job {
+    /// Its entry in the journal.
+    number: usize,
+    want: Value,
+    /// What the place held when the call began.
+    now: Value,
+    /// What an earlier call gave it, if one did.
+    in_force: Option<Value>,
+}
+
+/// Changes of a host that can be taken back.
+#[derive(Debug)]
+pub struct Lease {
+    journal: Journal,
+    path: PathBuf,
+    contents: Contents,
+    boot: String,
+    _lock: Lock,
+}
+
+impl Lease {
+    /// Opens the lease of this name, or begins it. While it is held no other process changes the
+    /// host through a lease of the same folder.
+    ///
+    /// # Errors
+    /// [`LeaseError::Locked`], [`LeaseError::OtherMachine`], [`LeaseError::Damaged`], or the state
+    /// folder cannot be written.
+    pub fn take(folder: &Path, name: &str, host: &Host) -> Result<Self, LeaseError> {
+        make_folder(folder)?;
+        let lease = Self::open(folder, name, host)?;
+        match lease {
+            Some(lease) if !lease.contents.damaged.is_empty() => {
+                Err(LeaseError::Damaged { path: lease.path, lines: lease.contents.damaged })
+            }
+            Some(lease) => Ok(lease),
+            None => Self::begin(folder, name, host),
+        }
+    }
+
+    /// Opens the lease of this name; `None` if there is none. A damaged one is opened, too, so
+    /// that what it still knows can be taken back.
+    pub fn open(folder: &Path, name: &str, host: &Host) -> Result<Option<Self>, LeaseError> {
+        let path = file_of(folder, name);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let lock = Lock::take(folder)?;
+        let opened = Journal::open(&path).map_err(state(&path))?;
+        let Some((journal, contents)) = opened else { return Ok(None) };
+        if !contents.machine.is_empty() && contents.machine != machine(host) {
+            return Err(LeaseError::OtherMachine { path });
+        }
+        Ok(Some(Self { journal, path, contents, boot: boot(host), _lock: lock }))
+    }
+
+    fn begin(folder: &Path, name: &str, host: &Host) -> Result<Self, LeaseError> {
+        let path = file_of(folder, name);
+        let lock = Lock::take(folder)?;
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let machine = machine(host);
+        let journal = Journal::create(&path, &machine, at).map_err(state(&path))?;
+        let mut contents = journal::parse(&[]);
+        (contents.machine, contents.at) = (machine, at);
+        Ok(Self { journal, path, contents, boot: boot(host), _lock: lock })
+    }
+
+    /// What the lease is about, as its holder has put it.
+    pub fn about(&self) -> &serde_json::Value {
+        &self.contents.about
+    }
+
+    /// Says what the lease is about; on the disk when it returns.
+    pub fn describe(&mut self, about: serde_json::Value) -> Result<(), LeaseError> {
+        self.note(Record::About(about.clone()))?;
+        self.contents.about = about;
+        Ok(())
+    }
+
+    /// Until when it holds.
+    pub fn term(&self) -> &Term {
+        &self.contents.term
+    }
+
+    /// Says until when it holds; on the disk when it returns.
+    pub fn set_term(&mut self, term: Term) -> Result<(), LeaseError> {
+        self.note(Record::Term(term.clone()))?;
+        self.contents.term = term;
+        Ok(())
+    }
+
+    /// The places that are changed now.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        live(&self.contents.entries, &self.boot)
+    }
+
+    /// Whether nothing is left to take back.
+    pub fn is_empty(&self) -> bool {
+        self.contents.entries.iter().all(|entry| entry.void)
+    }
+
+    /// Changes the host: all of it, or nothing. Places that hold their value already are left
+    /// alone. Returns the places that were written.
+    ///
+    /// # Errors
+    /// [`LeaseError::Unreadable`], [`LeaseError::Refused`], or the journal could not be written:
+    /// in every case what was done by this call is taken back.
+    pub fn change(&mut self, host: &mut Host, changes: &[Change]) -> Result<Vec<Slot>, LeaseError> {
+        let todo = self.prepare(host, changes)?;
+        for (done, job) in todo.iter().enumerate() {
+            match self.give(host, job) {
+                // Not waited for: what was asked for is on the disk, and a line that was written
+                // outlives the process.
+                Ok(reads) => {
+                    let _ = self.journal.append(&Record::Set(job.number, reads));
+                }
+                Err(why) => return Err(self.give_up(host, &todo, done, why)),
+            }
+        }
+        self.journal.sync().map_err(state(&self.path))?;
+        Ok(todo.iter().map(|job| self.contents.entries[job.number].slot.clone()).collect())
+    }
+
+    /// Reads what is there and puts it on the disk.
+    fn prepare(&mut self, host: &Host, changes: &[Change]) -> Result<Vec<Job>, LeaseError> {
+        let (mut new, mut again, mut todo) = (Vec::new(), Vec::new(), Vec::new());
+        for Change { slot, want } in changes {
+            let now = host
+                .look(slot)
+                .map_err(|why| LeaseError::Unreadable { slot: Box::new(slot.clone()), why })?;
+            let there = slot.same(&now, want);
+            let known =
+                self.contents.entries.iter().position(|entry| {
+                    entry.slot == *slot && !entry.void && is_of(entry, &self.boot)
+                });
+            let in_force = known.map(|number| self.contents.entries[number].in_force().clone());
+            let number = match (known, &in_force) {
+                (Some(number), Some(in_force)) => {
+                    if !slot.same(in_force, want) {
+                        again.push((number, want.clone()));
+                    }
+                    number
+                }
+                _ if there => continue,
+                _ => {
+                    let boot = if slot.lasts() { String::new() } else { self.boot.clone() };
+                    let (before, ours) = (now.clone(), vec![want.clone()]);
+                    new.push(Entry { slot: slot.clone(), boot, before, ours, void: false });
+                    self.contents.entries.len() + new.len() - 1
+                }
+            };
+            if !there {
+                todo.push(Job { number, want: want.clone(), now, in_force });
+            }
+        }
+        self.put_down(new, again)?;
+        Ok(todo)
+    }
+
+    /// Nothing is written to the host before this is on the disk.
+    fn put_down(&mut self, new: Vec<Entry>, again: Vec<(usize, Value)>) -> Result<(), LeaseError> {
+        if !new.is_empty() {
+            self.journal.append(&Record::Before(new.clone())).map_err(state(&self.path))?;
+        }
+        if !again.is_empty() {
+            self.journal.append(&Record::Again(again.clone())).map_err(state(&self.path))?;
+        }
+        self.journal.sync().map_err(state(&self.path))?;
+        self.contents.entries.extend(new);
+        for (number, value) in again {
+            self.contents.entries[number].gave(value);
+        }
+        Ok(())
+    }
+
+    /// Writes one value and reads it back.
+    fn give(&mut self, host: &mut Host, job: &Job) -> Result<Value, String> {
+        let entry = &mut self.contents.entries[job.number];
+        host.put(&entry.slot, &job.want).map_err(|trouble| trouble.to_string())?;
+        let reads = host.look(&entry.slot).map_err(|trouble| trouble.to_string())?;
+        entry.gave(reads.clone());
+        match entry.slot.same(&reads, &job.want) {
+            true => Ok(reads),
+            false => Err(format!("it was taken, but reads `{reads}`")),
+        }
+    }
+
+    /// Takes back what a call has done up to and including its job number `failed`.
+    fn give_up(&mut self, host: &mut Host, todo: &[Job], failed: usize, why: String) -> LeaseError {
+        let mut taken_back = Vec::new();
+        let mut void: Vec<usize> = Vec::new();
+        for (place, job) in todo.iter().enumerate().rev() {
+            let Some(in_force) = &job.in_force else {
+                let back = take_back(host, &self.contents.entries[job.number], &self.boot);
+                if place > failed || !matches!(back.outcome, Outcome::Failed(_)) {
+                    void.push(job.number);
+                }
+                if place <= failed {
+                    taken_back.push(back);
+                }
+                continue;
+            };
+            // Changed by an earlier call, which goes on: back to what was there before this one.
+            let entry = &mut self.contents.entries[job.number];
+            if place <= failed {
+                let _ = host.put(&entry.slot, &job.now);
+            }
+            entry.gave(in_force.clone());
+            let _ = self.journal.append(&Record::Set(job.number, in_force.clone()));
+        }
+        let _ = self.void(void);
+        let job = &todo[failed];
+        let slot = self.contents.entries[job.number].slot.clone();
+        Box::new(Refusal { slot, value: job.want.clone(), why, taken_back }).into()
+    }
+
+    /// Takes back some places while the lease goes on for the others; all of them for `|_| true`.
+    /// In the reverse of the order in which they were changed.
+    ///
+    /// # Errors
+    /// The journal could not be written. A place that could not be put back is no error but an
+    /// [`Outcome::Failed`]; it stays in the journal.
+    pub fn take_back(
+        &mut self,
+        host: &mut Host,
+        which: impl Fn(&Entry) -> bool,
+    ) -> Result<Vec<TakenBack>, LeaseError> {
+        let (mut all, mut void) = (Vec::new(), Vec::new());
+        for (number, entry) in self.contents.entries.iter().enumerate().rev() {
+            if entry.void || !which(entry) {
+                continue;
+            }
+            let back = take_back(host, entry, &self.boot);
+            if !matches!(back.outcome, Outcome::Failed(_)) {
+                void.push(number);
+            }
+            all.push(back);
+        }
+        self.void(void)?;
+        Ok(all)
+    }
+
+    /// Ends a lease of which nothing is left; otherwise it stays. A damaged journal is kept beside
+    /// (`.damaged`): it may be of use to a person.
+    pub fn end(self) -> Result<(), LeaseError> {
+        if !self.is_empty() {
+            return Ok(());
+        }
+        if !self.contents.damaged.is_empty() {
+            let kept = self.path.with_extension("damaged");
+            return fs::rename(&self.path, kept).map_err(state(&self.path));
+        }
+        let path = self.path;
+        self.journal.remove().map_err(state(&path))
+    }
+
+    /// Lines of the journal that could not be read.
+    pub fn damaged(&self) -> &[usize] {
+        &self.contents.damaged
+    }
+
+    fn void(&mut self, numbers: Vec<usize>) -> Result<(), LeaseError> {
+        for &number in &numbers {
+            self.contents.entries[number].void = true;
+        }
+        match numbers.is_empty() {
+            true => Ok(()),
+            false => self.note(Record::Void(numbers)),
+        }
+    }
+
+    fn note(&mut self, record: Record) -> Result<(), LeaseError> {
+        let noted = self.journal.append(&record).and_then(|()| self.journal.sync());
+        noted.map_err(state(&self.path))
+    }
+}
+
+/// A lease as it stands in its journal, without taking it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What it is about, as its holder has put it.
+    pub about: serde_json::Value,
+    /// Seconds since 1970 when it began.
+    pub at: u64,
+    /// Until when it holds.
+    pub term: Term,
+    /// The places that are changed.
+    pub entries: Vec<Entry>,
+    /// Lines of the journal that could not be read.
+    pub damaged: Vec<usize>,
+    /// Whether it was written on another machine.
+    pub other_machine: bool,
+}
+
+impl Standing {
+    /// What a journal says, whatever is in it.
+    pub fn parse(bytes: &[u8], host: &Host) -> Self {
+        let contents = journal::parse(bytes);
+        Self {
+            entries: live(&contents.entries, &boot(host)).cloned().collect(),
+            other_machine: !contents.machine.is_empty() && contents.machine != machine(host),
+            about: contents.about,
+            at: contents.at,
+            term: contents.term,
+            damaged: contents.damaged,
+        }
+    }
+}
+
+/// Looks at a lease; `None` if there is none. Changes nothing and waits for nobody.
+pub fn look(folder: &Path, name: &str, host: &Host) -> Result<Option<Standing>, LeaseError> {
+    let path = file_of(folder, name);
+    match fs::read(&path) {
+        Ok(bytes) => Ok(Some(Standing::parse(&bytes, host))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(LeaseError::State { path, source }),
+    }
+}
+
+/// The names of all leases of a folder.
+pub fn names(folder: &Path) -> Result<Vec<String>, LeaseError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(LeaseError::State { path: folder.to_owned(), source }),
+    };
+    let files = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        files.filter_map(|file| file.strip_suffix(".lease").map(str::to_owned)).collect();
+    names.sort();
+    Ok(names)
+}
+
+impl Host {
+    /// Gives a place a value. Only a lease does.
+    fn put(&mut self, slot: &Slot, value: &Value) -> Result<(), Trouble> {
+        match self.is_live() {
+            true => slot.write(value),
+            false => self.write_recorded(slot, value),
+        }
+    }
+}
+
+/// What is there, what we gave, what was before: only our own value is replaced.
+fn take_back(host: &mut Host, entry: &Entry, boot: &str) -> TakenBack {
+    let outcome = outcome(host, entry, boot);
+    TakenBack { slot: entry.slot.clone(), before: entry.before.clone(), outcome }
+}
+
+fn outcome(host: &mut Host, entry: &Entry, boot: &str) -> Outcome {
+    let slot = &entry.slot;
+    if !is_of(entry, boot) {
+        return Outcome::Rebooted;
+    }
+    if let (Slot::File { path }, true) = (slot, host.is_live()) {
+        if let Err(error) = slot::remove_leftover(path) {
+            return Outcome::Failed(error.to_string());
+        }
+    }
+    let now = match host.look(slot) {
+        Ok(now) => now,
+        Err(Trouble::Missing) => return Outcome::Gone,
+        Err(trouble) => return Outcome::Failed(trouble.to_string()),
+    };
+    if slot.same(&now, &entry.before) {
+        return Outcome::Already;
+    }
+    if !entry.is_ours(&now) {
+        return Outcome::Kept { now, ours: entry.in_force().clone() };
+    }
+    let put = host.put(slot, &entry.before);
+    match (put, host.look(slot)) {
+        (_, Ok(now)) if slot.same(&now, &entry.before) => Outcome::Restored,
+        (Ok(()), Ok(now)) => Outcome::Failed(format!("it was taken, but reads `{now}`")),
+        (Err(trouble), _) | (_, Err(trouble)) => Outcome::Failed(trouble.to_string()),
+    }
+}
+
+fn live<'a>(entries: &'a [Entry], boot: &'a str) -> impl Iterator<Item = &'a Entry> {
+    entries.iter().filter(move |entry| !entry.void && is_of(entry, boot))
+}
+
+/// Whether an entry's value can still be in force in this boot.
+fn is_of(entry: &Entry, boot: &str) -> bool {
+    entry.boot.is_empty() || entry.boot == boot
+}
+
+fn file_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.lease"))
+}
+
+fn make_folder(folder: &Path) -> Result<(), LeaseError> {
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(state(folder))
+}
+
+fn state(path: &Path) -> impl FnOnce(io::Error) -> LeaseError + '_ {
+    move |source| LeaseError::State { path: path.to_owned(), source }
+}
+
+/// Empty where the machine has no id: then any is taken for its own.
+fn machine(host: &Host) -> String {
+    match host.is_live() {
+        true => fs::read_to_string("/etc/machine-id").unwrap_or_default().trim().to_owned(),
+        false => host.recording_name().unwrap_or_default(),
+    }
+}
+
+/// The kernel makes one up at every boot.
+pub fn boot(host: &Host) -> String {
+    match host.is_live() {
+        true => fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
+        false => "recorded".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
