@@ -9,6 +9,7 @@ use quietcore_host::{Audit, Scope, Waivers, audit};
 use quietcore_measure::{CpuSet, Nanos, decode_v2, encode_v2, read_log};
 use quietcore_sys::Host;
 use quietcore_sys::host::{Snapshot, scrub};
+use quietcore_sys::writers::{events, exits};
 
 use crate::Target;
 
@@ -26,6 +27,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "histogram", seeds: histograms, run: histogram },
     Target { name: "histogram_log", seeds: histogram_logs, run: histogram_log },
     Target { name: "scrubber", seeds: texts, run: scrubber },
+    Target { name: "file_events", seeds: file_events, run: file_event },
+    Target { name: "task_exits", seeds: task_exits, run: task_exit },
 ];
 
 fn text(bytes: &[u8]) -> String {
@@ -184,4 +187,50 @@ fn texts() -> Vec<Vec<u8>> {
 fn scrubber(bytes: &[u8]) {
     let once = scrub(&text(bytes));
     assert_eq!(scrub(&once), once, "scrubbing twice changes nothing");
+}
+
+/// A write with the process's descriptor, a rename with the directory and the name, an overflow.
+fn file_events() -> Vec<Vec<u8>> {
+    let event = |mask: u64, file: i32, record: &[u8]| {
+        let mut bytes = (24 + record.len() as u32).to_ne_bytes().to_vec();
+        bytes.extend([3, 0, 24, 0]);
+        bytes.extend(mask.to_ne_bytes());
+        bytes.extend([file, 4711].map(i32::to_ne_bytes).concat());
+        bytes.extend(record);
+        bytes
+    };
+    let process = [4, 0, 8, 0, 9, 0, 0, 0];
+    let mut name = vec![2, 0, 32, 0, 1, 1, 1, 1, 1, 1, 1, 1, 4, 0, 0, 0, 129, 0, 0, 0, 7, 7, 7, 7];
+    name.extend(b"a.conf\0\0");
+    vec![[event(2, 5, &process), event(0x80, -1, &name), event(0x4000, -1, &[])].concat()]
+}
+
+fn file_event(bytes: &[u8]) {
+    let (events, whole) = events::decode(bytes);
+    // 24 bytes is the least that an event takes.
+    assert!(events.len() <= bytes.len() / 24);
+    assert!(whole || !bytes.is_empty());
+}
+
+/// As the kernel sends it when `sh` with the pid 4711 ends.
+fn task_exits() -> Vec<Vec<u8>> {
+    let mut datagram = vec![0; 20 + 4 + 8 + 4 + 416];
+    let mut put = |at: usize, bytes: &[u8]| datagram[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &452u32.to_ne_bytes());
+    put(4, &31u16.to_ne_bytes());
+    put(16, &[2, 1]);
+    for (at, length, kind) in [(20, 432u16, 4u16), (24, 8, 1), (32, 420, 3)] {
+        put(at, &[length.to_ne_bytes(), kind.to_ne_bytes()].concat());
+    }
+    put(28, &4711u32.to_ne_bytes());
+    put(36 + 80, b"sh");
+    put(36 + 128, &4711u32.to_ne_bytes());
+    assert_eq!(exits::parse(&datagram).len(), 1, "the seed is well-formed");
+    vec![datagram]
+}
+
+fn task_exit(bytes: &[u8]) {
+    for exit in exits::parse(bytes) {
+        assert!(exit.comm.chars().count() <= 32);
+    }
 }

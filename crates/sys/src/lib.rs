@@ -2,7 +2,8 @@
 //!
 //! [`Host`] answers questions about a machine: files and typed queries, live or from a recording,
 //! so that whatever is judged live can be judged again offline with the same result. The other
-//! modules act on the running machine: [`tsc`], [`sched`], [`memory`], [`perf`].
+//! modules act on the running machine or watch it: [`tsc`], [`sched`], [`memory`], [`perf`],
+//! [`writers`].
 //!
 //! This crate holds the workspace's `unsafe` code; each block says why it is sound.
 
@@ -13,5 +14,6 @@ pub mod memory;
 pub mod perf;
 pub mod sched;
 pub mod tsc;
+pub mod writers;
 
 pub use host::{Host, HostError, Trouble};
