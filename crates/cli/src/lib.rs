@@ -8,9 +8,12 @@ mod commands;
 use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
-use commands::{audit, compare, completions, exec, jitter, power, report, schema, tour};
+use commands::{
+    apply, audit, compare, completions, confirm, exec, jitter, plan, power, report, rollback,
+    schema, status, tour, verify,
+};
 
-/// Find what stands in a Linux host's latency tail.
+/// Find what stands in a Linux host's latency tail, and remove it.
 ///
 /// Exit codes: 0 clean, 1 findings or a crossed threshold, 2 wrong usage or a failed operation,
 /// 3 not possible on this host.
@@ -25,6 +28,12 @@ pub struct Cli {
 enum Command {
     Tour(tour::Tour),
     Audit(audit::Audit),
+    Plan(plan::Plan),
+    Apply(apply::Apply),
+    Verify(verify::Verify),
+    Confirm(confirm::Confirm),
+    Rollback(rollback::Rollback),
+    Status(status::Status),
     Power(power::Power),
     Jitter(jitter::Jitter),
     Exec(exec::Exec),
@@ -32,6 +41,8 @@ enum Command {
     Report(report::Report),
     Schema(schema::Schema),
     Completions(completions::Completions),
+    #[command(hide = true)]
+    Guardian(apply::Guardian),
 }
 
 impl Cli {
@@ -40,6 +51,12 @@ impl Cli {
         match self.command {
             Command::Tour(command) => command.run(),
             Command::Audit(command) => command.run(),
+            Command::Plan(command) => command.run(),
+            Command::Apply(command) => command.run(),
+            Command::Verify(command) => command.run(),
+            Command::Confirm(command) => command.run(),
+            Command::Rollback(command) => command.run(),
+            Command::Status(command) => command.run(),
             Command::Power(command) => command.run(),
             Command::Jitter(command) => command.run(),
             Command::Exec(command) => command.run(),
@@ -47,6 +64,7 @@ impl Cli {
             Command::Report(command) => command.run(),
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),
+            Command::Guardian(command) => command.run(),
         }
     }
 }

@@ -5,15 +5,20 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+pub mod boot;
 mod check;
 pub mod checks;
 mod daemons;
 mod interfaces;
+pub mod knobs;
 mod parameters;
+pub mod plan;
 pub mod power;
+pub mod profile;
 mod remedy;
 mod scope;
 mod subject;
+pub mod tuning;
 mod verdict;
 mod waivers;
 

@@ -131,6 +131,11 @@ impl Verdict {
         self.status
     }
 
+    /// What was found, in one line.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
     fn new(status: Status, title: impl Into<String>) -> Self {
         Self { status, title: title.into(), evidence: Vec::new(), us: None, fix: None }
     }

@@ -1,11 +1,18 @@
 //! The subcommands, one file each: arguments, and a `run` that glues libraries together.
 
+pub mod apply;
 pub mod audit;
 pub mod compare;
 pub mod completions;
+pub mod confirm;
 pub mod exec;
 pub mod jitter;
+pub mod plan;
 pub mod power;
 pub mod report;
+pub mod rollback;
 pub mod schema;
+pub mod status;
 pub mod tour;
+mod tuning;
+pub mod verify;

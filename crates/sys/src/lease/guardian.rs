@@ -29,6 +29,17 @@ pub enum Over {
     Never,
 }
 
+/// A term that ends so many nanoseconds from now, or with this boot.
+pub fn until(host: &Host, nanos: u64) -> Term {
+    Term::Until { boot: boot(host), nanos: KernelClock::Boottime.now().saturating_add(nanos) }
+}
+
+/// A term that ends with this process.
+pub fn while_alive() -> Term {
+    let pid = std::process::id();
+    Term::While { pid, started: started_at(pid).unwrap_or_default() }
+}
+
 /// Whether a term is over.
 pub fn is_over(term: &Term, host: &Host) -> bool {
     match term {

@@ -28,7 +28,7 @@ use crate::host::{Host, Trouble};
 use journal::{Contents, Journal, Record};
 use lock::Lock;
 
-pub use guardian::{Over, is_over, spawn, wait};
+pub use guardian::{Over, is_over, spawn, until, wait, while_alive};
 pub use journal::{Entry, Term};
 pub(crate) use slot::Location;
 pub use slot::{Form, Loader, Setting, Slot, dies_with_us, started_at};
@@ -44,6 +44,18 @@ pub struct Change {
     pub slot: Slot,
     /// The value.
     pub want: Value,
+    /// Whether a refusal is told and passed over (an interrupt that the kernel manages itself)
+    /// instead of taking everything back.
+    pub optional: bool,
+}
+
+/// A place that was not as wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The place.
+    pub slot: Slot,
+    /// Why an optional change was refused.
+    pub refused: Option<String>,
 }
 
 /// What became of a place when its lease was taken back.
@@ -161,6 +173,7 @@ struct Job {
     now: Value,
     /// What an earlier call gave it, if one did.
     in_force: Option<Value>,
+    optional: bool,
 }
 
 /// Changes of a host that can be taken back.
@@ -254,31 +267,35 @@ impl Lease {
     }
 
     /// Changes the host: all of it, or nothing. Places that hold their value already are left
-    /// alone. Returns the places that were written.
+    /// alone and not returned.
     ///
     /// # Errors
     /// [`LeaseError::Unreadable`], [`LeaseError::Refused`], or the journal could not be written:
     /// in every case what was done by this call is taken back.
-    pub fn change(&mut self, host: &mut Host, changes: &[Change]) -> Result<Vec<Slot>, LeaseError> {
+    pub fn change(&mut self, host: &mut Host, changes: &[Change]) -> Result<Vec<Made>, LeaseError> {
         let todo = self.prepare(host, changes)?;
+        let mut made = Vec::new();
         for (done, job) in todo.iter().enumerate() {
-            match self.give(host, job) {
+            let refused = match self.give(host, job) {
                 // Not waited for: what was asked for is on the disk, and a line that was written
                 // outlives the process.
                 Ok(reads) => {
                     let _ = self.journal.append(&Record::Set(job.number, reads));
+                    None
                 }
+                Err(why) if job.optional && self.undo(host, job) => Some(why),
                 Err(why) => return Err(self.give_up(host, &todo, done, why)),
-            }
+            };
+            made.push(Made { slot: self.contents.entries[job.number].slot.clone(), refused });
         }
         self.journal.sync().map_err(state(&self.path))?;
-        Ok(todo.iter().map(|job| self.contents.entries[job.number].slot.clone()).collect())
+        Ok(made)
     }
 
     /// Reads what is there and puts it on the disk.
     fn prepare(&mut self, host: &Host, changes: &[Change]) -> Result<Vec<Job>, LeaseError> {
         let (mut new, mut again, mut todo) = (Vec::new(), Vec::new(), Vec::new());
-        for Change { slot, want } in changes {
+        for Change { slot, want, optional } in changes {
             let now = host
                 .look(slot)
                 .map_err(|why| LeaseError::Unreadable { slot: Box::new(slot.clone()), why })?;
@@ -304,7 +321,7 @@ impl Lease {
                 }
             };
             if !there {
-                todo.push(Job { number, want: want.clone(), now, in_force });
+                todo.push(Job { number, want: want.clone(), now, in_force, optional: *optional });
             }
         }
         self.put_down(new, again)?;
@@ -342,30 +359,43 @@ impl Lease {
     /// Takes back what a call has done up to and including its job number `failed`.
     fn give_up(&mut self, host: &mut Host, todo: &[Job], failed: usize, why: String) -> LeaseError {
         let mut taken_back = Vec::new();
-        let mut void: Vec<usize> = Vec::new();
-        for (place, job) in todo.iter().enumerate().rev() {
-            let Some(in_force) = &job.in_force else {
-                let back = take_back(host, &self.contents.entries[job.number], &self.boot);
-                if place > failed || !matches!(back.outcome, Outcome::Failed(_)) {
-                    void.push(job.number);
-                }
-                if place <= failed {
-                    taken_back.push(back);
-                }
-                continue;
-            };
-            // Changed by an earlier call, which goes on: back to what was there before this one.
-            let entry = &mut self.contents.entries[job.number];
-            if place <= failed {
-                let _ = host.put(&entry.slot, &job.now);
-            }
-            entry.gave(in_force.clone());
-            let _ = self.journal.append(&Record::Set(job.number, in_force.clone()));
+        for job in todo[..=failed].iter().rev() {
+            taken_back.extend(self.undo_one(host, job));
         }
-        let _ = self.void(void);
+        let never: Vec<usize> = todo[failed + 1..]
+            .iter()
+            .filter_map(|job| job.in_force.is_none().then_some(job.number))
+            .collect();
+        let _ = self.void(never);
         let job = &todo[failed];
         let slot = self.contents.entries[job.number].slot.clone();
         Box::new(Refusal { slot, value: job.want.clone(), why, taken_back }).into()
+    }
+
+    /// Takes back one value of this call; whether that worked.
+    fn undo(&mut self, host: &mut Host, job: &Job) -> bool {
+        let back = self.undo_one(host, job);
+        !back.is_some_and(|back| matches!(back.outcome, Outcome::Failed(_)))
+    }
+
+    fn undo_one(&mut self, host: &mut Host, job: &Job) -> Option<TakenBack> {
+        let Some(in_force) = &job.in_force else {
+            let entry = &self.contents.entries[job.number];
+            if entry.void {
+                return None;
+            }
+            let back = take_back(host, entry, &self.boot);
+            if !matches!(back.outcome, Outcome::Failed(_)) {
+                let _ = self.void(vec![job.number]);
+            }
+            return Some(back);
+        };
+        // Changed by an earlier call, which goes on: back to what was there before this one.
+        let entry = &mut self.contents.entries[job.number];
+        let _ = host.put(&entry.slot, &job.now);
+        entry.gave(in_force.clone());
+        let _ = self.journal.append(&Record::Set(job.number, in_force.clone()));
+        None
     }
 
     /// Takes back some places while the lease goes on for the others; all of them for `|_| true`.

@@ -28,7 +28,7 @@ impl Desk {
     }
 
     fn set(&self, name: &str, value: &str) -> Change {
-        Change { slot: self.slot(name), want: Value::text(value) }
+        Change { slot: self.slot(name), want: Value::text(value), optional: false }
     }
 
     fn state(&self) -> PathBuf {
@@ -50,7 +50,8 @@ fn what_is_changed_comes_back_in_reverse_order_and_nothing_is_left() {
     let mut host = Host::live();
     let mut lease = Lease::take(&desk.state(), "t", &host).unwrap();
     let changes = [desk.set("a", "10"), desk.set("b", "20"), desk.set("same", "3")];
-    assert_eq!(lease.change(&mut host, &changes).unwrap(), [desk.slot("a"), desk.slot("b")]);
+    let made = |name| Made { slot: desk.slot(name), refused: None };
+    assert_eq!(lease.change(&mut host, &changes).unwrap(), [made("a"), made("b")]);
     assert_eq!((desk.reads("a"), desk.reads("b")), ("10".into(), "20".into()));
     assert!(lease.change(&mut host, &changes).unwrap().is_empty(), "it is idempotent");
     drop(lease);
@@ -116,7 +117,7 @@ fn recorded() -> Host {
 }
 
 fn change(path: &str, value: &str) -> Change {
-    Change { slot: Slot::word(path), want: Value::text(value) }
+    Change { slot: Slot::word(path), want: Value::text(value), optional: false }
 }
 
 #[test]
@@ -131,6 +132,17 @@ fn a_refusal_takes_back_what_was_done_and_names_the_place() {
     assert_eq!(outcomes(&refusal.taken_back), [&Outcome::Already, &Outcome::Restored]);
     assert_eq!(host.line("/a").unwrap(), "1");
     assert!(lease.is_empty());
+}
+
+#[test]
+fn an_optional_refusal_is_told_and_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut host = recorded();
+    let mut lease = Lease::take(folder.path(), "t", &host).unwrap();
+    let all = [Change { optional: true, ..change("/c", "2") }, change("/b", "2")];
+    let made = lease.change(&mut host, &all).unwrap();
+    assert!(made[0].refused.is_some() && made[1].refused.is_none(), "{made:?}");
+    assert_eq!(lease.entries().map(|e| e.slot.to_string()).collect::<Vec<_>>(), ["/b"]);
 }
 
 #[test]
@@ -169,7 +181,7 @@ fn a_journal_of_another_boot_gives_back_only_what_lasts() {
     let file = Slot::File { path: desk.path("etc").display().to_string() };
     let mut lease = Lease::take(&desk.state(), "t", &host).unwrap();
     let want = Value::file("ours", 0o600);
-    let changes = [desk.set("a", "2"), Change { slot: file.clone(), want }];
+    let changes = [desk.set("a", "2"), Change { slot: file.clone(), want, optional: false }];
     lease.change(&mut host, &changes).unwrap();
     lease.boot = "another".to_owned();
     assert_eq!(lease.entries().map(|e| &e.slot).collect::<Vec<_>>(), [&file]);

@@ -1,0 +1,133 @@
+//! What a profile would change on a host: every place with what it holds and what it is to hold.
+//!
+//! Planning only reads. What `apply` writes is what the plan holds, nothing else.
+
+use quietcore_facts::Facts;
+use quietcore_measure::{Cell, Table};
+use quietcore_sys::lease::Change;
+
+use crate::boot;
+use crate::knobs::{Ask, Cores, Item, Knob, Parameter, Proposal, State};
+use crate::profile::Profile;
+
+/// What a profile would change on a host.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What each knob of the profile wants.
+    pub steps: Vec<Step>,
+    /// What becomes of the boot line, where the profile has parameters for it.
+    pub boot: Option<boot::Proposed>,
+}
+
+/// What one knob wants.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The knob.
+    pub knob: &'static Knob,
+    /// Its value, as the profile has it.
+    pub value: String,
+    /// The places.
+    pub items: Vec<Item>,
+}
+
+/// What to leave out of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// Nothing.
+    Whole,
+    /// What outlasts a reboot of itself: the boot line and the service that tunes at boot.
+    Runtime,
+}
+
+/// Works out what a profile would change; pure but for reading.
+pub fn plan(facts: &Facts, profile: &Profile, cpus: &Cores, reach: Reach) -> Plan {
+    let mut steps = Vec::new();
+    let mut parameters: Vec<Parameter> = Vec::new();
+    for (knob, value) in profile.chosen() {
+        let mut proposal = Proposal::default();
+        (knob.propose)(facts, &Ask { value, cpus }, &mut proposal);
+        if reach == Reach::Runtime {
+            proposal.parameters.clear();
+            proposal.items.retain(|item| !item.outlasts());
+        }
+        parameters.extend(proposal.parameters);
+        if !proposal.items.is_empty() {
+            steps.push(Step { knob, value: value.to_string(), items: proposal.items });
+        }
+    }
+    let boot = (!parameters.is_empty()).then(|| boot::propose(facts, &parameters));
+    Plan { steps, boot }
+}
+
+impl Plan {
+    /// Every place, with its knob.
+    pub fn items(&self) -> impl Iterator<Item = (&'static Knob, &Item)> {
+        self.steps.iter().flat_map(|step| step.items.iter().map(|item| (step.knob, item)))
+    }
+
+    /// What has to be written, in order; the boot line aside.
+    pub fn changes(&self) -> Vec<Change> {
+        self.items().filter_map(|(_, item)| item.change()).collect()
+    }
+
+    /// Whether the host is as the profile wants it.
+    pub fn is_empty(&self) -> bool {
+        self.changes().is_empty() && self.boot.as_ref().is_none_or(boot::Proposed::is_in_force)
+    }
+
+    /// The tables that people and programs read: what changes, and what it costs.
+    pub fn tables(&self) -> Vec<Table> {
+        let mut changes =
+            Table::new("plan", "What would change", &["knob", "place", "before", "after", "state"]);
+        for (knob, item) in self.items() {
+            let (before, state) = match &item.state {
+                State::Change(before) => (text(before), "change".to_owned()),
+                State::Already => (text(&item.after), "as wanted".to_owned()),
+                State::Absent(why) => (Cell::Empty, format!("not here: {why}")),
+                State::Stuck(why) => (Cell::Empty, format!("cannot: {why}")),
+            };
+            let place = Cell::Text(item.slot.to_string());
+            changes.rows.push(vec![
+                Cell::Text(knob.id.to_owned()),
+                place,
+                before,
+                text(&item.after),
+                Cell::Text(state),
+            ]);
+        }
+        changes.rows.extend(self.boot.iter().flat_map(boot::Proposed::rows));
+        vec![changes, self.reasons()]
+    }
+
+    fn reasons(&self) -> Table {
+        let mut table = Table::new(
+            "plan_reasons",
+            "Why, at what price, at what risk",
+            &["knob", "value", "why", "price", "risk"],
+        );
+        for step in self.steps.iter().filter(|step| step.items.iter().any(Item::is_change)) {
+            let knob = step.knob;
+            let cells = [knob.id, &step.value, knob.why, knob.price, knob.risk];
+            table.rows.push(cells.map(|cell| Cell::Text(cell.to_owned())).to_vec());
+        }
+        table
+    }
+}
+
+impl Item {
+    /// Whether it is to be written.
+    pub fn is_change(&self) -> bool {
+        matches!(self.state, State::Change(_))
+    }
+
+    /// Whether it is there for the next boot only: a file of ours, our own unit.
+    fn outlasts(&self) -> bool {
+        use quietcore_sys::lease::Slot;
+        matches!(self.slot, Slot::File { .. } | Slot::Enabled { .. })
+    }
+}
+
+fn text(value: &quietcore_sys::lease::Value) -> Cell {
+    Cell::Text(value.to_string())
+}
