@@ -21,7 +21,7 @@ const LAYERS: &[(&str, u8)] = &[
 ];
 
 /// Tools of the workspace, which may use any crate and which none uses.
-const ABOVE_ALL: &[&str] = &["xtask", "quietcore-fuzz"];
+const ABOVE_ALL: &[&str] = &["xtask", "quietcore-fuzz", "quietcore-lab-tools"];
 
 /// Crates that may hold `unsafe`, and why.
 const MAY_HOLD_UNSAFE: &[(&str, &str)] = &[(
