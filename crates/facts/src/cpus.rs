@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use quietcore_measure::{CpuSet, Reading};
-use quietcore_sys::host::reading;
+use quietcore_sys::host::{Trouble, reading};
 
 use crate::Facts;
 
@@ -32,6 +32,17 @@ pub struct Cpus {
     pub hypervisor: Option<String>,
     /// Where each online CPU sits.
     pub topology: BTreeMap<usize, Place>,
+    /// The slower kind of cores, on a part that has two.
+    pub slower: Reading<Slower>,
+}
+
+/// CPUs of cores that are slower than the others: Intel's E cores, Arm's little ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slower {
+    /// The online ones; empty where the kernel tells of one kind only.
+    pub cpus: CpuSet,
+    /// The file that says so.
+    pub source: String,
 }
 
 /// Where a CPU sits.
@@ -73,6 +84,7 @@ impl Cpus {
             vendor: field("vendor_id"),
             hypervisor: hypervisor(facts, &flags),
             topology: online.iter().map(|cpu| (cpu, place(facts, cpu, &nodes))).collect(),
+            slower: slower(facts, &online),
             online,
             known,
             flags,
@@ -130,6 +142,36 @@ fn place(facts: &Facts, cpu: usize, nodes: &BTreeMap<usize, CpuSet>) -> Place {
         siblings,
         llc: list(format!("{CPU}/cpu{cpu}/cache/index3/shared_cpu_list")),
     }
+}
+
+/// Intel's hybrid parts have a counter device per kind of core; Arm's tell each CPU's capacity.
+fn slower(facts: &Facts, online: &CpuSet) -> Reading<Slower> {
+    let host = facts.host();
+    let source = "/sys/devices/cpu_core/cpus";
+    match host.cpu_list(source) {
+        Ok(fast) => {
+            // None of the fast kind online: then the others are not slower than any.
+            let cpus = if fast.intersects(online) { online.minus(&fast) } else { CpuSet::new() };
+            return Reading::Measured(Slower { cpus, source: source.to_owned() });
+        }
+        Err(error) if error.trouble == Trouble::Missing => {}
+        Err(error) => return error.into_reading(),
+    }
+    let file = |cpu: usize| format!("{CPU}/cpu{cpu}/cpu_capacity");
+    let mut capacities = Vec::new();
+    for cpu in online.iter() {
+        match host.number(&file(cpu)) {
+            Ok(capacity) => capacities.push((cpu, capacity)),
+            // Where the first has none, no other has.
+            Err(error) if error.trouble == Trouble::Missing && capacities.is_empty() => break,
+            Err(error) => return error.into_reading(),
+        }
+    }
+    let most = capacities.iter().map(|(_, capacity)| *capacity).max().unwrap_or_default();
+    // Differences below 5 % are none to the scheduler either.
+    let slow = |capacity: i64| capacity.saturating_mul(20) < most.saturating_mul(19);
+    let cpus = capacities.iter().filter(|(_, capacity)| slow(*capacity)).map(|(cpu, _)| *cpu);
+    Reading::Measured(Slower { cpus: cpus.collect(), source: format!("{CPU}/cpu*/cpu_capacity") })
 }
 
 /// The flag says whether there is one, CPUID leaf 0x40000000 which.

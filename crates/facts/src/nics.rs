@@ -18,6 +18,8 @@ pub struct Nics {
     pub up: Vec<Nic>,
     /// Interfaces built upon others: bridges, bonds, VLANs.
     pub stacks: Vec<Stack>,
+    /// Interfaces that default routes leave by, the preferred one first.
+    pub default_routes: Reading<Vec<String>>,
 }
 
 /// A physical interface.
@@ -87,7 +89,9 @@ impl Nics {
     pub(crate) fn read(facts: &Facts) -> Self {
         let host = facts.host();
         let names = reading(host.list(NET));
-        let mut nics = Self { up: Vec::new(), stacks: Vec::new(), unread: None, names };
+        let default_routes = reading(host.default_routes());
+        let (up, stacks) = (Vec::new(), Vec::new());
+        let mut nics = Self { names, unread: None, up, stacks, default_routes };
         let mtu = |name: &str| host.number(&format!("{NET}/{name}/mtu")).ok();
         for name in nics.names.value().into_iter().flatten() {
             let entries = match host.list(&format!("{NET}/{name}")) {
@@ -113,6 +117,23 @@ impl Nics {
             }
         }
         nics
+    }
+
+    /// The physical interfaces in use that are, or lie below, the one of this name.
+    pub fn below(&self, name: &str) -> Vec<&Nic> {
+        let mut names = vec![name];
+        // Each name once, so that it ends.
+        let mut at = 0;
+        while let Some(name) = names.get(at).copied() {
+            let stacks = self.stacks.iter().filter(|stack| stack.name == name);
+            for (lower, _) in stacks.flat_map(|stack| &stack.lower) {
+                if !names.contains(&lower.as_str()) {
+                    names.push(lower);
+                }
+            }
+            at += 1;
+        }
+        self.up.iter().filter(|nic| names.contains(&nic.name.as_str())).collect()
     }
 }
 

@@ -13,6 +13,7 @@ mod interfaces;
 pub mod knobs;
 mod parameters;
 pub mod plan;
+pub mod planner;
 pub mod power;
 pub mod profile;
 mod remedy;

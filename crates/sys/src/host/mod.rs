@@ -12,6 +12,7 @@ mod live;
 mod parameters;
 mod process;
 mod query;
+mod routes;
 mod scrub;
 mod snapshot;
 mod tasks;

@@ -2,7 +2,7 @@
 
 use quietcore_measure::CpuSet;
 use quietcore_sys::host::Snapshot;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{LAPTOP_CPUS, SERVER_CPUS, SERVER_ISOLATED, file, files, folder};
 
@@ -34,6 +34,7 @@ pub fn server(host: &mut Snapshot) {
     folder(host, "/sys/devices/system/node", &["node0", "node1"]);
     file(host, "/sys/devices/system/node/node0/cpulist", "0-19,40-59\n");
     file(host, "/sys/devices/system/node/node1/cpulist", "20-39,60-79\n");
+    one_kind(host);
     for cpu in 0..SERVER_CPUS {
         let core = cpu % 40;
         let (package, llc) = if core < 20 { ("0", "0-19,40-59") } else { ("1", "20-39,60-79") };
@@ -57,6 +58,7 @@ pub fn laptop(host: &mut Snapshot) {
     info(host, "Intel(R) Core(TM) i7-8650U CPU @ 1.90GHz", "");
     folder(host, "/sys/devices/system/node", &["node0"]);
     file(host, "/sys/devices/system/node/node0/cpulist", "0-7\n");
+    one_kind(host);
     for cpu in 0..LAPTOP_CPUS {
         place(host, cpu, "0", &format!("{},{}", cpu % 4, cpu % 4 + 4), "0-7");
     }
@@ -98,6 +100,12 @@ fn info(host: &mut Snapshot, model: &str, more_flags: &str) {
             "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: {model}\nflags\t\t: {flags}{more_flags}\n"
         ),
     );
+}
+
+/// All cores are alike: neither Intel's device per kind nor Arm's capacities are there.
+fn one_kind(host: &mut Snapshot) {
+    host.set("read /sys/devices/cpu_core/cpus", Value::Null);
+    host.set(&format!("read {CPU}/cpu0/cpu_capacity"), Value::Null);
 }
 
 fn place(host: &mut Snapshot, cpu: usize, package: &str, siblings: &str, llc: &str) {

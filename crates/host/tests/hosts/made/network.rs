@@ -16,6 +16,7 @@ pub fn server(host: &mut Snapshot) {
     files(host, &vlan, &[("mtu", "1500")]);
     folder(host, &format!("{NET}/lo"), &["flags", "mtu", "operstate", "queues", "statistics"]);
     card(host, "eth0", "0000:3b:00.0", "0", &[]);
+    host.set("default routes", json!(["eth0.7"]));
     host.set(
         "ethtool eth0",
         json!({
@@ -46,6 +47,7 @@ pub fn laptop(host: &mut Snapshot) {
     folder(host, &format!("{NET}/lo"), &["flags", "mtu", "operstate", "queues", "statistics"]);
     card(host, "enp0s31f6", "0000:00:1f.6", "-1", &[]);
     card(host, "wlp2s0", "0000:02:00.0", "-1", &["phy80211", "wireless"]);
+    host.set("default routes", json!(["enp0s31f6", "wlp2s0"]));
     host.set(
         "ethtool enp0s31f6",
         json!({
