@@ -197,3 +197,45 @@ fn hypervisor(facts: &Facts, flags: &[String]) -> Option<String> {
         _ => name,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use quietcore_sys::Host;
+    use quietcore_sys::host::Snapshot;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const FAST: &str = "read /sys/devices/cpu_core/cpus";
+
+    /// 4 CPUs; what the kernel tells of the fast ones, and the capacity of each CPU.
+    fn slow(fast: Value, capacities: [Value; 4]) -> Reading<String> {
+        let mut host = Snapshot::new("t");
+        host.set(&format!("read {CPU}/online"), json!("0-3\n"));
+        host.set(FAST, fast);
+        for (cpu, capacity) in capacities.into_iter().enumerate() {
+            host.set(&format!("read {CPU}/cpu{cpu}/cpu_capacity"), capacity);
+        }
+        Cpus::read(&Facts::of(Host::recorded(host))).slower.map(|slower| slower.cpus.to_string())
+    }
+
+    #[test]
+    fn slower_cores_are_told_by_the_kernel_or_not_known() {
+        let none = || [Value::Null, Value::Null, Value::Null, Value::Null];
+        let capacity = |all: [u32; 4]| all.map(|one| json!(format!("{one}\n")));
+        let measured = |list: &str| Reading::Measured(list.to_owned());
+        assert_eq!(slow(Value::Null, none()), measured(""));
+        assert_eq!(slow(json!("0-1\n"), none()), measured("2-3"));
+        // Counters for CPUs that are all offline tell nothing of the others.
+        assert_eq!(slow(json!("4-7\n"), none()), measured(""));
+        assert_eq!(slow(Value::Null, capacity([446, 446, 1024, 1024])), measured("0-1"));
+        // Below the 5 % that the scheduler takes for equal.
+        assert_eq!(slow(Value::Null, capacity([1024, 1000, 980, 1024])), measured(""));
+        let denied = || json!({"error": "denied"});
+        assert!(matches!(slow(denied(), none()), Reading::Failed(_)));
+        assert!(matches!(slow(json!("x"), none()), Reading::Failed(_)));
+        let mut some = capacity([1024; 4]);
+        some[2] = denied();
+        assert!(matches!(slow(Value::Null, some), Reading::Failed(_)));
+    }
+}

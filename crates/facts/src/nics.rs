@@ -275,6 +275,23 @@ mod tests {
     }
 
     #[test]
+    fn a_card_is_found_below_what_is_built_upon_it_even_in_a_circle() {
+        let mut host = Snapshot::new("t");
+        host.set("list /sys/class/net", json!(["bond0", "bond0.7", "eth0", "eth1", "odd"]));
+        host.set("list /sys/class/net/bond0.7", json!(["lower_bond0"]));
+        host.set("list /sys/class/net/bond0", json!(["lower_eth0", "lower_eth1"]));
+        host.set("list /sys/class/net/odd", json!(["lower_odd"]));
+        for name in ["eth0", "eth1"] {
+            host.set(&format!("list /sys/class/net/{name}"), json!(["device"]));
+        }
+        let nics = Nics::read(&Facts::of(Host::recorded(host)));
+        let below = |name| nics.below(name).iter().map(|nic| nic.name.as_str()).collect::<Vec<_>>();
+        assert_eq!(below("bond0.7"), ["eth0", "eth1"]);
+        assert_eq!(below("eth1"), ["eth1"]);
+        assert!(below("odd").is_empty() && below("eth7").is_empty());
+    }
+
+    #[test]
     fn handlers_name_an_interface_as_a_whole_word_only() {
         for (actions, word, found) in [
             ("eth0-rx-3", "eth0", true),

@@ -124,8 +124,8 @@ impl Rule {
                         all that the others are spared";
             return Self { text, total: cores.len().div_ceil(2), share: None };
         }
-        let text = "at least one core in 8 of each node is kept: its own kernel threads and its \
-                    devices' interrupts need a CPU there";
+        let text = "at least one core in 8 is kept on each node that has several: its own kernel \
+                    threads and its devices' interrupts need a CPU there";
         Self { text, total: cores.len().div_ceil(KEPT_SHARE), share: Some(KEPT_SHARE) }
     }
 

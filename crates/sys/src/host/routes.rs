@@ -15,7 +15,7 @@ impl Host {
     /// # Errors
     /// Missing where the kernel has no network.
     pub fn default_routes(&self) -> Result<Vec<String>, HostError> {
-        self.answer("default routes".to_owned(), |root| read(root))
+        self.answer("default routes".to_owned(), read)
     }
 }
 
@@ -81,7 +81,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("proc/net")).unwrap();
         for (name, text) in [("route", ipv4), ("ipv6_route", ipv6)] {
-            text.map(|text| fs::write(root.path().join("proc/net").join(name), text).unwrap());
+            if let Some(text) = text {
+                fs::write(root.path().join("proc/net").join(name), text).unwrap();
+            }
         }
         Host::from_path(root.path()).unwrap().default_routes()
     }
