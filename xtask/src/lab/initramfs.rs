@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -17,7 +17,13 @@ const INIT: &str = include_str!("../../../lab/guest/init");
 const MODULES: &[&str] = &["virtio_pci", "virtio_console", "msr"];
 
 /// Builds the archive for one scenario.
-pub fn build(s: &Scenario, steps: &[Step], kernel: &Kernel, quietcore: &Path) -> Result<Vec<u8>> {
+pub fn build(
+    s: &Scenario,
+    steps: &[Step],
+    kernel: &Kernel,
+    quietcore: &Path,
+    tools: &[PathBuf],
+) -> Result<Vec<u8>> {
     let mut a = Archive::default();
     a.file("init", 0o755, INIT.as_bytes());
     let busybox = host::find_program("busybox").context("busybox went away")?;
@@ -27,6 +33,10 @@ pub fn build(s: &Scenario, steps: &[Step], kernel: &Kernel, quietcore: &Path) ->
         bail!("{} is not linked statically, it cannot run in a guest", quietcore.display());
     }
     a.file("bin/quietcore", 0o755, &read(quietcore)?);
+    for tool in tools {
+        let name = tool.file_name().context("a tool has a name")?;
+        a.file(&format!("bin/{}", name.to_string_lossy()), 0o755, &read(tool)?);
+    }
     a.file("etc/passwd", 0o644, b"root:x:0:0:root:/root:/bin/sh\n");
     a.file("etc/group", 0o644, b"root:x:0:\n");
     a.file("etc/hostname", 0o644, format!("{}\n", s.name).as_bytes());

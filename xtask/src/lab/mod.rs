@@ -175,6 +175,8 @@ struct Lab<'a> {
     dirs: Dirs,
     kernel: Kernel,
     quietcore: PathBuf,
+    /// What looks at the guest from inside, beside quietcore.
+    tools: [PathBuf; 2],
     /// The script of `--try`.
     trial: Option<String>,
 }
@@ -194,11 +196,12 @@ impl<'a> Lab<'a> {
             Some(file) => file.clone(),
             None => product::build(&dirs)?,
         };
+        let tools = product::tools(&dirs)?;
         let read = |file: &PathBuf| {
             fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
         };
         let trial = options.r#try.as_ref().map(read).transpose()?;
-        Ok(Self { options, dirs, kernel, quietcore, trial })
+        Ok(Self { options, dirs, kernel, quietcore, tools, trial })
     }
 
     fn boot(&self, s: &Scenario) -> Result<Outcome> {
@@ -207,7 +210,7 @@ impl<'a> Lab<'a> {
         host::fresh_dir(&dir)?;
         let steps = scenario::steps(s, self.trial.as_deref());
         let initrd = dir.join("initramfs.cpio");
-        let image = initramfs::build(s, &steps, &self.kernel, &self.quietcore)?;
+        let image = initramfs::build(s, &steps, &self.kernel, &self.quietcore, &self.tools)?;
         fs::write(&initrd, image).with_context(|| format!("writing {}", initrd.display()))?;
         let outcome = guest::run(s, &steps, &self.dirs, &self.kernel, &initrd, &dir)?;
         let (all, boot) = (begin.elapsed().as_secs(), outcome.boot.as_secs());

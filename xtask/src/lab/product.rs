@@ -1,4 +1,4 @@
-//! The program under test: quietcore as one static file.
+//! The program under test and the tools that judge it, each as one static file.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,15 +9,26 @@ use super::host::Dirs;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds it and says where it is. Cargo decides whether there is anything to do.
+/// Builds quietcore and says where it is.
 pub fn build(dirs: &Dirs) -> Result<PathBuf> {
-    eprintln!("lab: building quietcore, static");
+    Ok(release(dirs, "quietcore-cli")?.join("quietcore"))
+}
+
+/// Builds what guests are looked at and tormented with, and says where it is.
+pub fn tools(dirs: &Dirs) -> Result<[PathBuf; 2]> {
+    let folder = release(dirs, "quietcore-lab-tools")?;
+    Ok(["picture", "killer"].map(|name| folder.join(name)))
+}
+
+/// The folder with a package's static programs. Cargo decides whether there is anything to do.
+fn release(dirs: &Dirs, package: &str) -> Result<PathBuf> {
+    eprintln!("lab: building {package}, static");
     // A folder of its own, because other flags would make cargo build everything twice over.
     let target = dirs.lab.join("cargo");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .current_dir(&dirs.root)
-        .args(["build", "--quiet", "--release", "--package", "quietcore-cli"])
+        .args(["build", "--quiet", "--release", "--package", package])
         .args(["--target", TARGET])
         .arg("--target-dir")
         .arg(&target)
@@ -28,7 +39,7 @@ pub fn build(dirs: &Dirs) -> Result<PathBuf> {
         .status()
         .context("cannot run cargo")?;
     if !status.success() {
-        bail!("quietcore cannot be built: cargo build ended with {status}");
+        bail!("{package} cannot be built: cargo build ended with {status}");
     }
-    Ok(target.join(TARGET).join("release/quietcore"))
+    Ok(target.join(TARGET).join("release"))
 }
