@@ -12,6 +12,7 @@ mod daemons;
 mod interfaces;
 pub mod knobs;
 mod parameters;
+pub mod places;
 pub mod plan;
 pub mod planner;
 pub mod power;

@@ -8,6 +8,7 @@ use quietcore_sys::lease::Change;
 
 use crate::boot;
 use crate::knobs::{Ask, Cores, Item, Knob, Parameter, Proposal, State};
+use crate::places::fold;
 use crate::profile::Profile;
 
 /// What a profile would change on a host.
@@ -76,28 +77,39 @@ impl Plan {
         self.changes().is_empty() && self.boot.as_ref().is_none_or(boot::Proposed::is_in_force)
     }
 
-    /// The tables that people and programs read: what changes, and what it costs.
+    /// The tables that people and programs read: what changes, what stays, and what it costs.
     pub fn tables(&self) -> Vec<Table> {
-        let mut changes =
-            Table::new("plan", "What would change", &["knob", "place", "before", "after", "state"]);
-        for (knob, item) in self.items() {
-            let (before, state) = match &item.state {
-                State::Change(before) => (text(before), "change".to_owned()),
-                State::Already => (text(&item.after), "as wanted".to_owned()),
-                State::Absent(why) => (Cell::Empty, format!("not here: {why}")),
-                State::Stuck(why) => (Cell::Empty, format!("cannot: {why}")),
-            };
-            let place = Cell::Text(item.slot.to_string());
+        let columns = ["knob", "place", "places", "before", "after"];
+        let mut changes = Table::new("plan", "What would change", &columns);
+        let columns = ["knob", "place", "places", "state"];
+        let mut rest = Table::new("plan_rest", "What stays as it is", &columns);
+        let (change, stay): (Vec<_>, Vec<_>) = self.items().partition(|(_, item)| item.is_change());
+        let key = |(knob, item): (&'static Knob, &Item)| {
+            ((knob.id, item.state.clone(), item.after.clone()), item.slot.to_string())
+        };
+        for row in fold(change.into_iter().map(key)) {
+            let (knob, state, after) = &row.key;
+            let State::Change(before) = state else { continue };
             changes.rows.push(vec![
-                Cell::Text(knob.id.to_owned()),
-                place,
-                before,
-                text(&item.after),
-                Cell::Text(state),
+                (*knob).into(),
+                row.to_string().into(),
+                row.places.into(),
+                before.to_string().into(),
+                after.to_string().into(),
             ]);
         }
+        for row in fold(stay.into_iter().map(key)) {
+            let (knob, state, after) = &row.key;
+            let state = match state {
+                State::Absent(why) => format!("not here: {why}"),
+                State::Stuck(why) => format!("cannot: {why}"),
+                _ => format!("is {after}"),
+            };
+            let place = row.to_string();
+            rest.rows.push(vec![(*knob).into(), place.into(), row.places.into(), state.into()]);
+        }
         changes.rows.extend(self.boot.iter().flat_map(boot::Proposed::rows));
-        vec![changes, self.reasons()]
+        vec![changes, rest, self.reasons()]
     }
 
     fn reasons(&self) -> Table {
@@ -126,8 +138,4 @@ impl Item {
         use quietcore_sys::lease::Slot;
         matches!(self.slot, Slot::File { .. } | Slot::Enabled { .. })
     }
-}
-
-fn text(value: &quietcore_sys::lease::Value) -> Cell {
-    Cell::Text(value.to_string())
 }

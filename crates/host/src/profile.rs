@@ -3,6 +3,7 @@
 //! ```toml
 //! about = "our matching hosts"
 //! base = "trading"             # optional: a shipped profile, or a file beside this one
+//! isolates = true              # CPUs are set apart, so they must be named
 //!
 //! [knobs]
 //! swappiness = 1
@@ -40,6 +41,9 @@ pub struct Profile {
     pub name: String,
     /// What it is for.
     pub about: String,
+    /// Whether it sets CPUs apart, so that they must be named.
+    #[serde(default)]
+    pub isolates: bool,
     /// Values by knob; a knob that is not named is left alone.
     pub knobs: BTreeMap<String, Setting>,
     /// CPUs by thread name.
@@ -53,6 +57,7 @@ struct File {
     #[serde(default)]
     about: String,
     base: Option<String>,
+    isolates: Option<bool>,
     #[serde(default)]
     knobs: BTreeMap<String, Setting>,
     #[serde(default)]
@@ -133,6 +138,7 @@ impl Profile {
             profile.give(&id, setting).map_err(|e| KnobError(format!("{name}: {e}")))?;
         }
         profile.placement.extend(file.placement);
+        profile.isolates = file.isolates.unwrap_or(profile.isolates);
         (profile.name, profile.about) = (name.to_owned(), file.about);
         Ok(profile)
     }

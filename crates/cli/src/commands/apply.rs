@@ -4,12 +4,14 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
+use anyhow::bail;
 use clap::Args;
 use quietcore_console::{Exit, Output, Stopwatch, duration};
 use quietcore_facts::Facts;
 use quietcore_host::knobs::State as Item;
+use quietcore_host::places::fold;
 use quietcore_host::tuning::{self, Applied, AtBoot, LEASE, Order, Phase, apply, at_boot};
-use quietcore_measure::{Cell, Nanos, Section, Table};
+use quietcore_measure::{Nanos, Section, Table};
 use quietcore_sys::Host;
 use quietcore_sys::lease;
 
@@ -63,9 +65,19 @@ impl Apply {
             sink.write(&run)?;
             return Ok(Exit::findings(!well));
         }
+        let profile = self.choice.profile()?;
+        let chosen = self.choice.cores(&facts, &profile)?;
+        if chosen.is_proposal {
+            let cpus = &chosen.cores.isolated;
+            bail!(
+                "{} sets CPUs apart: name them. `quietcore plan --profile {}` proposes --cpus {cpus} and says why",
+                profile.name,
+                profile.name
+            );
+        }
         let order = Order {
-            profile: self.choice.profile()?,
-            cpus: self.choice.cores(&facts)?,
+            profile,
+            cpus: chosen.cores,
             reach: self.choice.reach(),
             confirm_within: self.confirm_within.map(|within| within.0),
         };
@@ -102,19 +114,25 @@ fn guardian(folder: &Path) -> io::Result<()> {
 }
 
 fn sections(applied: &Applied) -> Vec<Section> {
-    let columns = ["knob", "place", "before", "now", "state"];
+    let columns = ["knob", "place", "places", "before", "now"];
     let mut table = Table::new("apply", "What was changed", &columns);
-    for (knob, item) in applied.plan.items() {
-        let Item::Change(before) = &item.state else { continue };
-        let made = applied.made.iter().find(|made| made.slot == item.slot);
-        let state = match made.map(|made| &made.refused) {
-            Some(Some(why)) => format!("refused: {why}"),
-            Some(None) => "changed".to_owned(),
-            None => "as wanted".to_owned(),
+    let rows = applied.plan.items().filter_map(|(knob, item)| {
+        let Item::Change(before) = &item.state else { return None };
+        let now = match applied.made.iter().find(|made| made.slot == item.slot)?.refused.as_ref() {
+            Some(why) => format!("refused: {why}"),
+            None => item.after.to_string(),
         };
-        let cells =
-            [knob.id, &item.slot.to_string(), &before.to_string(), &item.after.to_string(), &state];
-        table.rows.push(cells.map(|cell| Cell::Text(cell.to_owned())).to_vec());
+        Some(((knob.id, before.clone(), now), item.slot.to_string()))
+    });
+    for row in fold(rows) {
+        let (knob, before, now) = &row.key;
+        table.rows.push(vec![
+            (*knob).into(),
+            row.to_string().into(),
+            row.places.into(),
+            before.to_string().into(),
+            now.as_str().into(),
+        ]);
     }
     let mut sections = vec![Section::Table(table)];
     if !applied.taken_back.is_empty() {

@@ -44,9 +44,12 @@ impl Plan {
             None => Host::live(),
         };
         let facts = Facts::of(host);
-        let cores = self.choice.cores(&facts)?;
-        let plan = plan(&facts, &profile, &cores, self.choice.reach());
+        let chosen = self.choice.cores(&facts, &profile)?;
+        let plan = plan(&facts, &profile, &chosen.cores, self.choice.reach());
         let mut run = watch.stop(facts.summary());
+        if profile.isolates {
+            run.sections.push(Section::Table(chosen.table()));
+        }
         run.sections.extend(plan.tables().into_iter().map(Section::Table));
         sink.write(&run)?;
         Ok(Exit::findings(!plan.is_empty()))

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::bail;
 use clap::Args;
-use quietcore_console::{NotPossible, check_online, cpus};
+use quietcore_console::{NotPossible, cpus};
 use quietcore_facts::Facts;
 use quietcore_host::knobs::Cores;
+use quietcore_host::places::fold;
 use quietcore_host::plan::Reach;
+use quietcore_host::planner::{self, Reason, Refusal, Wish};
 use quietcore_host::profile::Profile;
 use quietcore_measure::{Cell, CpuSet, Table};
 use quietcore_sys::lease::{Outcome, STATE, TakenBack};
@@ -58,25 +59,62 @@ impl Choice {
         if self.runtime_only { Reach::Runtime } else { Reach::Whole }
     }
 
-    /// The CPUs asked for, or those that are isolated already.
-    pub fn cores(&self, facts: &Facts) -> anyhow::Result<Cores> {
-        let online = &facts.cpus().online;
+    /// The CPUs asked for; for a profile that sets none apart, none; else those that are isolated
+    /// already, or a proposal.
+    pub fn cores(&self, facts: &Facts, profile: &Profile) -> anyhow::Result<Chosen> {
         let isolated = match &self.cpus {
             Some(cpus) => cpus.clone(),
-            None => facts.cpus().isolated.value().cloned().unwrap_or_default(),
+            None if !profile.isolates => CpuSet::new(),
+            None => match facts.cpus().isolated.value() {
+                Some(isolated) if !isolated.is_empty() => isolated.clone(),
+                _ => return self.proposed(facts),
+            },
         };
-        check_online(&isolated, online).map_err(|why| anyhow::anyhow!(why))?;
-        let housekeeping = online.minus(&isolated);
-        if housekeeping.is_empty() {
-            bail!("--cpus {isolated}: no CPU is left for everything else");
-        }
-        if isolated.contains(0) && !self.force {
-            bail!(
-                "--cpus {isolated}: CPU 0 keeps the time and takes what cannot move; --force isolates it all the same"
-            );
-        }
-        Ok(Cores { isolated, housekeeping })
+        let why = match isolated.is_empty() {
+            true => Vec::new(),
+            false => planner::examine(facts, &isolated, self.force).map_err(refused)?,
+        };
+        let housekeeping = facts.cpus().online.minus(&isolated);
+        Ok(Chosen { cores: Cores { isolated, housekeeping }, why, is_proposal: false })
     }
+
+    fn proposed(&self, facts: &Facts) -> anyhow::Result<Chosen> {
+        let split = planner::propose(facts, &Wish { force: self.force, ..Wish::default() })?;
+        let cores = Cores { isolated: split.isolated, housekeeping: split.housekeeping };
+        Ok(Chosen { cores, why: split.why, is_proposal: true })
+    }
+}
+
+/// The CPUs, and why those.
+pub struct Chosen {
+    pub cores: Cores,
+    pub why: Vec<Reason>,
+    /// Whether nobody has named them.
+    pub is_proposal: bool,
+}
+
+impl Chosen {
+    pub fn table(&self) -> Table {
+        let title = match self.is_proposal {
+            true => "CPUs, as proposed (name them with --cpus)",
+            false => "CPUs",
+        };
+        let mut table = Table::new("plan_cpus", title, &["cpus", "for", "why"]);
+        let mut row = |cells: [&str; 3]| {
+            table.rows.push(cells.map(|cell| Cell::Text(cell.to_owned())).to_vec());
+        };
+        row([&self.cores.isolated.to_string(), "latency", ""]);
+        row([&self.cores.housekeeping.to_string(), "everything else", ""]);
+        for reason in &self.why {
+            row(["", if reason.is_warning { "mind" } else { "" }, &reason.text]);
+        }
+        table
+    }
+}
+
+fn refused(refusals: Vec<Refusal>) -> anyhow::Error {
+    let lines: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+    anyhow::anyhow!(lines.join("\n           "))
 }
 
 /// Changing a host takes root.
@@ -89,25 +127,30 @@ pub fn need_root() -> anyhow::Result<()> {
 
 /// What became of every place that was taken back.
 pub fn taken_back(places: &[TakenBack]) -> Table {
-    let columns = ["outcome", "place", "value"];
+    let columns = ["outcome", "place", "places", "value"];
     let mut table = Table::new("rollback", "What was taken back", &columns);
-    for place in places {
-        let (outcome, value) = match &place.outcome {
-            Outcome::Restored => ("restored", place.before.to_string()),
-            Outcome::Already => ("was back", place.before.to_string()),
+    let row =
+        |place: &TakenBack| ((place.outcome.clone(), place.before.clone()), place.slot.to_string());
+    // In the order in which they were changed: it is the one that people know from the plan.
+    for row in fold(places.iter().rev().map(row)) {
+        let (outcome, before) = &row.key;
+        let (outcome, value) = match outcome {
+            Outcome::Restored => ("restored", before.to_string()),
+            Outcome::Already => ("was back", before.to_string()),
             Outcome::Rebooted => ("rebooted", "the reboot has reset it".to_owned()),
             Outcome::Gone => ("gone", "there is no such thing any more".to_owned()),
             Outcome::Kept { now, ours } => (
                 "KEPT",
-                format!(
-                    "{now}: somebody else has set it since (ours was {ours}, before {})",
-                    place.before
-                ),
+                format!("{now}: somebody else has set it since (ours was {ours}, before {before})"),
             ),
             Outcome::Failed(why) => ("FAILED", why.clone()),
         };
-        let cells = [outcome, &place.slot.to_string(), &value];
-        table.rows.push(cells.map(|cell| Cell::Text(cell.to_owned())).to_vec());
+        table.rows.push(vec![
+            outcome.into(),
+            row.to_string().into(),
+            row.places.into(),
+            value.into(),
+        ]);
     }
     table
 }

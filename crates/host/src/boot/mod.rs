@@ -91,17 +91,18 @@ impl Proposed {
         self.missing.is_empty()
     }
 
-    /// Rows of the plan's table.
+    /// Rows of the plan's table: knob, place, places, before, after.
     pub fn rows(&self) -> Vec<Vec<Cell>> {
-        let state = |p: &Parameter| match self.missing.contains(p) {
-            true => "next boot",
-            false => "as wanted",
-        };
         let row = |p: &Parameter| {
-            let cells = ["boot line", &p.name, "", &p.to_string(), state(p)];
-            cells.map(|cell| Cell::Text(cell.to_owned())).to_vec()
+            vec![
+                "boot line".into(),
+                p.name.as_str().into(),
+                Cell::Empty,
+                Cell::Empty,
+                p.to_string().into(),
+            ]
         };
-        self.parameters.iter().map(row).collect()
+        self.missing.iter().map(row).collect()
     }
 }
 

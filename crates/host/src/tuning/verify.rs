@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use quietcore_facts::Facts;
-use quietcore_measure::{Cell, Status, Table};
+use quietcore_measure::{Status, Table};
 use quietcore_sys::Trouble;
 use quietcore_sys::lease::{self, Slot, Value};
 
 use super::{LEASE, Phase, TuneError, Tuning, tuning_of};
 use crate::boot::{self, Proposed};
 use crate::knobs::{self, Knob};
+use crate::places::fold;
 use crate::plan::{Plan, plan};
 use crate::{Intent, Scope, checks};
 
@@ -172,20 +173,30 @@ fn effects(facts: &Facts, tuning: &Tuning, plan: &Plan, pending: bool) -> Vec<Li
 }
 
 impl Standing {
-    /// One line per item.
+    /// One line per item; places that stand alike and differ in one number share one.
     pub fn table(&self) -> Table {
-        let columns = ["state", "knob", "item", "wanted", "now"];
+        let columns = ["state", "knob", "item", "items", "wanted", "now"];
         let mut table = Table::new("verify", "What was applied, read again", &columns);
-        for line in &self.lines {
-            let (state, now) = match &line.state {
-                State::Holds => ("ok", String::new()),
-                State::Drift(now) => ("DRIFT", now.clone()),
-                State::Unknown(why) => ("unknown", why.clone()),
-                State::NotHere(why) => ("not here", why.clone()),
-                State::Pending => ("reboot", "waits for the next boot".to_owned()),
+        let key = |line: &Line| {
+            ((line.state.clone(), line.knob.clone(), line.wanted.clone()), line.item.clone())
+        };
+        for row in fold(self.lines.iter().map(key)) {
+            let (state, knob, wanted) = &row.key;
+            let (state, now) = match state {
+                State::Holds => ("ok", ""),
+                State::Drift(now) => ("DRIFT", now.as_str()),
+                State::Unknown(why) => ("unknown", why.as_str()),
+                State::NotHere(why) => ("not here", why.as_str()),
+                State::Pending => ("reboot", "waits for the next boot"),
             };
-            let cells = [state, &line.knob, &line.item, &line.wanted, &now];
-            table.rows.push(cells.map(|cell| Cell::Text(cell.to_owned())).to_vec());
+            table.rows.push(vec![
+                state.into(),
+                knob.as_str().into(),
+                row.to_string().into(),
+                row.places.into(),
+                wanted.as_str().into(),
+                now.into(),
+            ]);
         }
         table
     }

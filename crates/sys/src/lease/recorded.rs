@@ -16,7 +16,9 @@ impl Host {
         }
         let unasked = Err(Trouble::NotRecorded);
         match slot {
-            Slot::Knob { path, .. } => self.read(path).map(Value::text).map_err(|e| e.trouble),
+            Slot::Knob { path, form } => {
+                self.read(path).map(|text| form.value(&text)).map_err(|e| e.trouble)
+            }
             Slot::File { path } => match self.read(path).map_err(|e| e.trouble) {
                 Ok(text) => Ok(Value::file(text, 0o644)),
                 Err(Trouble::Missing) => Ok(Value::Absent),
@@ -50,9 +52,9 @@ impl Host {
         self.look_recorded(slot)?;
         let Some(snapshot) = self.snapshot_mut() else { return Err(Trouble::NotRecorded) };
         let kept = match (slot, value) {
-            (Slot::Knob { path, .. }, Value::Text(text)) => {
+            (Slot::Knob { path, form }, Value::Text(text)) => {
                 let answer = snapshot.write(path, text);
-                Value::Text(answer.map_err(|e| Trouble::Other(e.to_string()))?.0)
+                form.value(&answer.map_err(|e| Trouble::Other(e.to_string()))?.0)
             }
             (Slot::File { path }, Value::File(content)) => {
                 let text = String::from_utf8_lossy(&content.bytes.0).into_owned();

@@ -139,7 +139,7 @@ impl Slot {
     /// What it holds now.
     pub(crate) fn read(&self) -> Result<Value, Trouble> {
         match self {
-            Self::Knob { path, .. } => knob::read(path),
+            Self::Knob { path, form } => knob::read(path, *form),
             Self::File { path } => file::read(path),
             Self::Folder { path } => group::read(path),
             Self::Unit { name } => unit::read(name),

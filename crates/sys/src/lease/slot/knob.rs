@@ -26,6 +26,14 @@ pub enum Form {
 }
 
 impl Form {
+    /// What a text says: of `always [madvise] never` the word in force.
+    pub(crate) fn value(self, text: &str) -> Value {
+        match self {
+            Self::Word => Value::text(chosen(text)),
+            _ => Value::text(text),
+        }
+    }
+
     /// Whether two texts mean the same.
     pub fn same(self, a: &str, b: &str) -> bool {
         let sets = |parse: fn(&str) -> Option<CpuSet>| match (parse(a), parse(b)) {
@@ -41,8 +49,8 @@ impl Form {
     }
 }
 
-pub(super) fn read(path: &str) -> Result<Value, Trouble> {
-    read_file(Path::new("/"), path).map(Value::text)
+pub(super) fn read(path: &str, form: Form) -> Result<Value, Trouble> {
+    read_file(Path::new("/"), path).map(|text| form.value(&text))
 }
 
 pub(super) fn write(path: &str, form: Form, value: &Value) -> Result<(), Trouble> {
@@ -50,7 +58,7 @@ pub(super) fn write(path: &str, form: Form, value: &Value) -> Result<(), Trouble
         return Err(Trouble::Other("only a text can be written to a kernel file".to_owned()));
     };
     if form == Form::Controllers {
-        let now = read(path)?;
+        let now = read(path, form)?;
         let now = now.as_text().unwrap_or_default();
         return switches(now, text).iter().try_for_each(|switch| put(path, switch));
     }
