@@ -47,7 +47,7 @@ pub fn plan(facts: &Facts, profile: &Profile, cpus: &Cores, reach: Reach) -> Pla
     let mut parameters: Vec<Parameter> = Vec::new();
     for (knob, value) in profile.chosen() {
         let mut proposal = Proposal::default();
-        (knob.propose)(facts, &Ask { value, cpus }, &mut proposal);
+        (knob.propose)(facts, &Ask { value, cpus, reach }, &mut proposal);
         if reach == Reach::Runtime {
             proposal.parameters.clear();
             proposal.items.retain(|item| !item.outlasts());

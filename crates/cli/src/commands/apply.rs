@@ -168,17 +168,16 @@ pub struct Guardian {
 
 impl Guardian {
     pub fn run(self) -> anyhow::Result<Exit> {
-        let mut host = Host::live();
         loop {
-            if lease::wait(&self.state.folder, &self.lease, &host)? == lease::Over::Never {
+            if lease::wait(&self.state.folder, &self.lease, &Host::live())? == lease::Over::Never {
                 return Ok(Exit::Clean);
             }
-            match tuning::rollback(&mut host, &self.state.folder, &self.lease) {
+            match tuning::expire(&self.state.folder, &self.lease) {
                 // Whoever holds it may be confirming it at this moment.
                 Err(tuning::TuneError::Lease(lease::LeaseError::Locked { .. })) => {
                     std::thread::sleep(std::time::Duration::from_millis(200));
                 }
-                done => return done.map(|_| Exit::Clean).map_err(Into::into),
+                done => return done.map(|()| Exit::Clean).map_err(Into::into),
             }
         }
     }

@@ -14,6 +14,8 @@ use quietcore_measure::CpuSet;
 pub use proposal::{Item, Parameter, Proposal, State};
 pub use setting::{Setting, Takes};
 
+use crate::plan::Reach;
+
 /// One thing that can be tuned.
 #[derive(Clone, Copy, Debug)]
 pub struct Knob {
@@ -42,6 +44,8 @@ pub struct Ask<'a> {
     pub value: &'a Setting,
     /// Which CPUs are for latency, and which for the rest.
     pub cpus: &'a Cores,
+    /// Whether what outlasts a reboot is left out: a service is stopped then, not disabled.
+    pub reach: Reach,
 }
 
 /// Which CPUs are for latency, and which for the rest.

@@ -1,8 +1,9 @@
 use quietcore_facts::Facts;
+use quietcore_sys::Trouble;
 use quietcore_sys::lease::{Slot, Value};
-use quietcore_sys::{Host, Trouble};
 
 use super::{Ask, Knob, Proposal, Takes};
+use crate::plan::Reach;
 
 pub const KNOB: Knob = Knob {
     id: "stop-services",
@@ -18,15 +19,17 @@ pub const KNOB: Knob = Knob {
 
 fn propose(facts: &Facts, ask: &Ask, proposal: &mut Proposal) {
     for name in ask.value.names() {
-        propose_one(facts.host(), facts, name, proposal);
+        propose_one(facts, name, ask.reach, proposal);
     }
 }
 
 /// Stopped, and where it has an [Install] section disabled; a static unit is only stopped.
-fn propose_one(host: &Host, facts: &Facts, name: &str, proposal: &mut Proposal) {
+fn propose_one(facts: &Facts, name: &str, reach: Reach, proposal: &mut Proposal) {
     let slot = Slot::Unit { name: name.to_owned() };
-    let after = match host.look(&slot) {
-        Ok(Value::Text(now)) if now.ends_with(" enabled") => "inactive disabled".to_owned(),
+    let after = match facts.host().look(&slot) {
+        Ok(Value::Text(now)) if now.ends_with(" enabled") && reach == Reach::Whole => {
+            "inactive disabled".to_owned()
+        }
         Ok(Value::Text(now)) => match now.split_once(' ') {
             Some((_, file)) => format!("inactive {file}"),
             None => "inactive".to_owned(),

@@ -38,19 +38,27 @@ pub fn at_boot(
     };
     let Some(tuning) = tuning_of(&standing.about)? else { return Ok(AtBoot::Nothing) };
     if let Some(why) = must_go(&tuning, &standing.term, &facts) {
+        // What was kept before it outlives it.
+        if let Some(previous) = tuning.previous {
+            let (_, applied) = apply(facts, folder, &again(*previous), guardian)?;
+            return Ok(AtBoot::Applied(Box::new(applied)));
+        }
         let mut host = facts.into_host();
         let done = rollback(&mut host, folder, LEASE)?;
         return Ok(done.map_or(AtBoot::Nothing, |done| AtBoot::TakenBack { why, done }));
     }
     // The time in which it is to be confirmed begins anew: nobody could do so before.
-    let order = Order {
+    let (_, applied) = apply(facts, folder, &again(tuning), guardian)?;
+    Ok(AtBoot::Applied(Box::new(applied)))
+}
+
+fn again(tuning: Tuning) -> Order {
+    Order {
         profile: tuning.profile,
         cpus: tuning.cpus,
         reach: tuning.reach,
         confirm_within: tuning.confirm_within,
-    };
-    let (_, applied) = apply(facts, folder, &order, guardian)?;
-    Ok(AtBoot::Applied(Box::new(applied)))
+    }
 }
 
 /// Whether a change has to be taken back, and why.

@@ -42,6 +42,9 @@ pub struct Tuning {
     /// Places that refused without harm, and why: they are no drift.
     #[serde(default)]
     pub refused: Vec<(Slot, String)>,
+    /// What was kept before: an unconfirmed change goes back to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Box<Tuning>>,
 }
 
 /// How far a change has come.
@@ -88,8 +91,11 @@ pub enum TuneError {
     #[error("the guardian could not be started, so nothing was changed: {0}")]
     Guardian(std::io::Error),
     /// An earlier change was interrupted.
-    #[error("an earlier apply was interrupted: `rollback` first")]
+    #[error("an earlier apply was interrupted: `apply` again, or `rollback`")]
     Interrupted,
+    /// A boot line of ours is in force or on trial, and this one is another.
+    #[error("another boot line of quietcore is in force: `rollback` first, then apply")]
+    OtherLine,
 }
 
 /// What was asked to be applied.
@@ -130,11 +136,7 @@ pub fn apply(
     guardian: impl FnOnce() -> std::io::Result<()>,
 ) -> Result<(Host, Applied), TuneError> {
     let mut lease = Lease::take(folder, LEASE, facts.host())?;
-    let earlier = tuning_of(lease.about())?;
-    let fresh = lease.is_empty();
-    if !fresh && earlier.as_ref().is_some_and(|t| t.phase == Phase::Changing) {
-        return Err(TuneError::Interrupted);
-    }
+    let (earlier, term) = (tuning_of(lease.about())?, lease.term().clone());
     let plan = plan(&facts, &order.profile, &order.cpus, order.reach);
     let mut host = facts.into_host();
     let mut tuning = Tuning {
@@ -145,7 +147,14 @@ pub fn apply(
         confirm_within: order.confirm_within,
         parameters: plan.boot.as_ref().map_or(Vec::new(), |boot| boot.parameters.clone()),
         refused: Vec::new(),
+        previous: previous(earlier.as_ref(), order),
     };
+    if let Some(earlier) = &earlier {
+        let line = &earlier.parameters;
+        if !line.is_empty() && !tuning.parameters.is_empty() && *line != tuning.parameters {
+            return Err(TuneError::OtherLine);
+        }
+    }
     let before: Vec<Slot> = lease.entries().map(|entry| entry.slot.clone()).collect();
     let done = go(&mut lease, &mut host, &plan, &mut tuning, earlier.as_ref(), guardian);
     match done {
@@ -161,11 +170,22 @@ pub fn apply(
             boot::after_rollback(&mut host, &back)?;
             if let Some(earlier) = earlier {
                 lease.describe(serde_json::to_value(earlier).unwrap_or_default())?;
-                lease.set_term(Term::Kept)?;
+                lease.set_term(term)?;
             }
             lease.end()?;
             Err(error)
         }
+    }
+}
+
+/// What an unconfirmed change goes back to: what was kept, or what an earlier unconfirmed change
+/// would go back to.
+fn previous(earlier: Option<&Tuning>, order: &Order) -> Option<Box<Tuning>> {
+    order.confirm_within?;
+    match earlier {
+        Some(earlier) if earlier.phase == Phase::Kept => Some(Box::new(earlier.clone())),
+        Some(earlier) => earlier.previous.clone(),
+        None => None,
     }
 }
 
@@ -216,8 +236,7 @@ fn is_stale(entry: &Entry, plan: &Plan) -> bool {
     !(planned || of_boot)
 }
 
-/// Takes everything back. Returns what became of each place, and the lines of the journal that
-/// could not be read; `None` if nothing was in force.
+/// What was taken back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolledBack {
     /// What became of each place, the last changed first.
@@ -242,6 +261,23 @@ pub fn rollback(
     let running = tuning.map_or(Vec::new(), |tuning| boot::running(host, &tuning.parameters));
     lease.end()?;
     Ok(Some(RolledBack { places, damaged, running }))
+}
+
+/// Ends a change whose time is up: goes back to what was kept before it, or takes everything back.
+pub fn expire(folder: &Path, name: &str) -> Result<(), TuneError> {
+    let mut host = Host::live();
+    let standing = lease::look(folder, name, &host)?;
+    let tuning = standing.and_then(|standing| tuning_of(&standing.about).ok().flatten());
+    let Some(previous) = tuning.and_then(|tuning| tuning.previous) else {
+        return rollback(&mut host, folder, name).map(drop);
+    };
+    let order = Order {
+        profile: previous.profile,
+        cpus: previous.cpus,
+        reach: previous.reach,
+        confirm_within: None,
+    };
+    apply(Facts::of(host), folder, &order, || Ok(())).map(drop)
 }
 
 /// Makes a change that waits for it one for good.
@@ -270,7 +306,7 @@ pub fn confirm(facts: Facts, folder: &Path, force: bool) -> Result<Tuning, TuneE
             }
         }
     }
-    (tuning.phase, tuning.confirm_within) = (Phase::Kept, None);
+    (tuning.phase, tuning.confirm_within, tuning.previous) = (Phase::Kept, None, None);
     lease.describe(serde_json::to_value(&tuning).unwrap_or_default())?;
     lease.set_term(Term::Kept)?;
     Ok(tuning)
