@@ -9,6 +9,7 @@ pub mod boot;
 mod check;
 pub mod checks;
 mod daemons;
+pub mod drift;
 mod interfaces;
 pub mod knobs;
 mod parameters;

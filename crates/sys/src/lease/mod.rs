@@ -30,6 +30,7 @@ use lock::Lock;
 
 pub use guardian::{Over, is_over, spawn, until, wait, while_alive};
 pub use journal::{Entry, Term};
+pub use lock::holder;
 pub(crate) use slot::Location;
 pub use slot::{Form, Loader, Setting, Slot, dies_with_us, started_at};
 pub use value::{Bytes, Content, Value};

@@ -126,6 +126,13 @@ impl Slot {
         }
     }
 
+    fn unit(&self) -> Option<&str> {
+        match self {
+            Self::Unit { name } | Self::Enabled { name } => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether two values mean the same here: `always [madvise] never` is `madvise`, `0-2` is
     /// `0,1,2`.
     pub fn same(&self, a: &Value, b: &Value) -> bool {
@@ -178,6 +185,18 @@ impl Host {
             true => slot.read(),
             false => self.look_recorded(slot),
         }
+    }
+
+    /// What many places hold now, in their order. systemd is asked once for all its units.
+    pub fn look_all(&self, slots: &[Slot]) -> Vec<Result<Value, Trouble>> {
+        let names = slots.iter().filter_map(Slot::unit);
+        let units = self.is_live().then(|| unit::ask(&names.collect::<Vec<_>>()));
+        let look = |slot: &Slot| match (&units, slot) {
+            (Some(units), Slot::Unit { name }) => unit::state(units, name),
+            (Some(units), Slot::Enabled { name }) => unit::starts(units, name),
+            _ => self.look(slot),
+        };
+        slots.iter().map(look).collect()
     }
 }
 

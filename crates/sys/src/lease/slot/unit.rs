@@ -1,14 +1,30 @@
 //! systemd units, by systemd's own interface, as `inactive disabled`.
 
+use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 use super::Trouble;
 use crate::host::{Unit, show_units};
 use crate::lease::value::Value;
 
+/// Units by name, asked for together.
+pub(super) type Units = Result<BTreeMap<String, Unit>, Trouble>;
+
+/// Asks systemd once; not at all if nothing is asked for.
+pub(super) fn ask(names: &[&str]) -> Units {
+    if names.is_empty() { Ok(BTreeMap::new()) } else { show_units(names) }
+}
+
 pub(super) fn read(name: &str) -> Result<Value, Trouble> {
-    let unit = show_units(&[name])?.remove(name).unwrap_or_default();
-    describe(&unit)
+    state(&ask(&[name]), name)
+}
+
+pub(super) fn state(units: &Units, name: &str) -> Result<Value, Trouble> {
+    describe(&of(units, name)?)
+}
+
+fn of(units: &Units, name: &str) -> Result<Unit, Trouble> {
+    units.as_ref().map(|all| all.get(name).cloned().unwrap_or_default()).map_err(Clone::clone)
 }
 
 /// A unit on its way is waited for by `systemctl start`, so only the ends are seen.
@@ -31,8 +47,12 @@ pub(super) fn write(name: &str, value: &Value) -> Result<(), Trouble> {
 
 /// A unit that is not there (yet) does not start at boot.
 pub(super) fn enabled(name: &str) -> Result<Value, Trouble> {
-    let unit = show_units(&[name])?.remove(name).unwrap_or_default();
-    Ok(Value::text(if unit.is_enabled() { "enabled" } else { "disabled" }))
+    starts(&ask(&[name]), name)
+}
+
+pub(super) fn starts(units: &Units, name: &str) -> Result<Value, Trouble> {
+    let enabled = of(units, name)?.is_enabled();
+    Ok(Value::text(if enabled { "enabled" } else { "disabled" }))
 }
 
 pub(super) fn enable(name: &str, value: &Value) -> Result<(), Trouble> {
