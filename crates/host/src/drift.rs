@@ -1,15 +1,21 @@
 //! Drift: what a lease has given the host and the host no longer holds.
 //!
-//! Pure: [`Drift`] is told what places hold at which moment, and by whom they were written, and
-//! says what is news. Whoever watches does the reading; nothing here waits or asks.
+//! [`Drift`] is pure: it is told what places hold at which moment, and by whom they were written,
+//! and says what is news. [`Watcher`] does the waiting and the reading.
+
+mod expected;
+mod watcher;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use quietcore_measure::{Cell, Nanos, Table};
 use quietcore_sys::Trouble;
-use quietcore_sys::lease::{Entry, Slot, Value};
+use quietcore_sys::lease::{Slot, Value};
 use quietcore_sys::writers::Writer;
+
+pub use expected::{Expected, expected};
+pub use watcher::{Heard, Watcher};
 
 /// What is expected of every place, how each of them stands, and all that happened.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +27,7 @@ pub struct Drift {
 
 #[derive(Clone, Debug)]
 struct Place {
-    want: Value,
+    expected: Expected,
     state: State,
 }
 
@@ -84,24 +90,23 @@ pub enum By {
 }
 
 impl Drift {
-    /// Watches over the places of a lease, all of them taken to hold what they should until
-    /// looked at.
-    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+    /// Watches over these places, all of them taken to hold what they should until looked at.
+    pub fn of(expected: impl IntoIterator<Item = Expected>) -> Self {
         let mut drift = Self::default();
-        drift.expect(entries);
+        drift.expect(expected);
         drift
     }
 
     /// The lease has changed: other places, other values. What is known of places that stay is
     /// kept.
-    pub fn expect<'a>(&mut self, entries: impl IntoIterator<Item = &'a Entry>) {
+    pub fn expect(&mut self, expected: impl IntoIterator<Item = Expected>) {
         let mut before = std::mem::take(&mut self.places);
-        let place = |entry: &Entry| {
-            let known = before.remove(&entry.slot);
+        let place = |expected: Expected| {
+            let known = before.remove(&expected.slot);
             let state = known.map_or(State::Right, |place| place.state);
-            (entry.slot.clone(), Place { want: entry.in_force().clone(), state })
+            (expected.slot.clone(), Place { expected, state })
         };
-        self.places = entries.into_iter().map(place).collect();
+        self.places = expected.into_iter().map(place).collect();
     }
 
     /// The places that are to be looked at.
@@ -111,7 +116,7 @@ impl Drift {
 
     /// Whether what a place holds now would be news.
     pub fn is_news(&self, slot: &Slot, held: &Result<Value, Trouble>) -> bool {
-        let event = |place: &Place| place.event(slot, held, Nanos::default());
+        let event = |place: &Place| place.event(held, Nanos::default());
         self.places.get(slot).and_then(event).is_some()
     }
 
@@ -124,7 +129,7 @@ impl Drift {
         by: By,
     ) -> Option<&News> {
         let place = self.places.get_mut(slot)?;
-        let event = place.event(slot, held, at)?;
+        let event = place.event(held, at)?;
         place.state = match (&event, &place.state) {
             (Event::SetRight { .. }, _) => State::Right,
             (Event::Drifted { now }, State::Off { since, .. }) => {
@@ -134,7 +139,7 @@ impl Drift {
             (Event::Gone | Event::Ended, _) => State::Gone { since: at },
             (Event::Unread(_), _) => State::Unread { since: at },
         };
-        let (slot, want) = (slot.clone(), place.want.clone());
+        let (slot, want) = (slot.clone(), place.expected.want.clone());
         self.news.push(News { at, slot, want, event, by });
         self.news.last()
     }
@@ -160,18 +165,20 @@ impl Drift {
 
 impl Place {
     /// What has happened if the place holds this now.
-    fn event(&self, slot: &Slot, held: &Result<Value, Trouble>, at: Nanos) -> Option<Event> {
+    fn event(&self, held: &Result<Value, Trouble>, at: Nanos) -> Option<Event> {
         match (held, &self.state) {
-            (Ok(now), state) if slot.same(now, &self.want) => match state {
+            (Ok(now), state) if self.expected.is_met(now) => match state {
                 State::Right => None,
                 State::Off { since, .. } | State::Gone { since } | State::Unread { since } => {
                     Some(Event::SetRight { after: Nanos(at.0.saturating_sub(since.0)) })
                 }
             },
-            (Ok(now), State::Off { now: before, .. }) if slot.same(now, before) => None,
+            (Ok(now), State::Off { now: before, .. }) if self.expected.slot.same(now, before) => {
+                None
+            }
             (Ok(now), _) => Some(Event::Drifted { now: now.clone() }),
             (Err(Trouble::Missing), State::Gone { .. }) | (Err(_), State::Unread { .. }) => None,
-            (Err(Trouble::Missing), _) if ends(slot) => Some(Event::Ended),
+            (Err(Trouble::Missing), _) if ends(&self.expected.slot) => Some(Event::Ended),
             (Err(Trouble::Missing), _) => Some(Event::Gone),
             (Err(trouble), _) => Some(Event::Unread(trouble.to_string())),
         }
@@ -202,12 +209,19 @@ impl Event {
 }
 
 impl News {
+    /// What the place holds now, in words; `None` if there is nothing to hold it.
+    pub fn now(&self) -> Option<String> {
+        match &self.event {
+            Event::Drifted { now } => Some(now.to_string()),
+            Event::SetRight { .. } => Some(self.want.to_string()),
+            Event::Gone | Event::Ended | Event::Unread(_) => None,
+        }
+    }
+
     fn row(&self) -> Vec<Cell> {
         let now = match &self.event {
-            Event::Drifted { now } => now.to_string().into(),
-            Event::SetRight { .. } => self.want.to_string().into(),
-            Event::Gone | Event::Ended => Cell::Empty,
             Event::Unread(why) => Cell::Failed { failed: why.clone() },
+            _ => self.now().map_or(Cell::Empty, Cell::Text),
         };
         let pid = match self.by {
             By::Process { pid, .. } => i64::from(pid).into(),
@@ -286,9 +300,8 @@ mod tests {
         By::Unknown("polled".to_owned())
     }
 
-    fn entry(slot: Slot, want: &str) -> Entry {
-        let (before, ours) = (Value::text("60"), vec![Value::text(want)]);
-        Entry { slot, boot: "b".into(), before, ours, void: false }
+    fn wanted(slot: Slot, want: &str) -> Expected {
+        Expected { slot, want: Value::text(want), or: Vec::new() }
     }
 
     fn knob() -> Slot {
@@ -325,7 +338,7 @@ mod tests {
             (15, denied(), None),
             (16, held("1"), Some(Event::SetRight { after: s(2) })),
         ];
-        let mut drift = Drift::of(&[entry(knob(), "1")]);
+        let mut drift = Drift::of([wanted(knob(), "1")]);
         for (at, now, event) in cases {
             assert_eq!(drift.is_news(&knob(), &now), event.is_some(), "at {at} s");
             let news = drift.look(&knob(), &now, s(at), unknown());
@@ -338,14 +351,14 @@ mod tests {
     #[test]
     fn values_are_compared_by_what_they_mean() {
         let enabled = Slot::word("/sys/kernel/mm/transparent_hugepage/enabled");
-        let mut drift = Drift::of(&[entry(enabled.clone(), "never")]);
+        let mut drift = Drift::of([wanted(enabled.clone(), "never")]);
         assert_eq!(drift.look(&enabled, &held("always madvise [never]"), s(1), unknown()), None);
         assert!(drift.look(&enabled, &held("[always] madvise never"), s(2), unknown()).is_some());
     }
 
     #[test]
     fn a_thread_that_ends_is_told_and_is_no_drift() {
-        let mut drift = Drift::of(&[entry(thread(), "2")]);
+        let mut drift = Drift::of([wanted(thread(), "2")]);
         let news = drift.look(&thread(), &Err(Trouble::Missing), s(1), unknown()).unwrap();
         assert_eq!(news.event, Event::Ended);
         assert!(!drift.has_drifted());
@@ -354,9 +367,9 @@ mod tests {
 
     #[test]
     fn a_change_of_the_lease_is_no_drift_and_forgets_none() {
-        let mut drift = Drift::of(&[entry(knob(), "1"), entry(thread(), "2")]);
+        let mut drift = Drift::of([wanted(knob(), "1"), wanted(thread(), "2")]);
         drift.look(&knob(), &held("10"), s(1), unknown());
-        drift.expect(&[entry(knob(), "10")]);
+        drift.expect([wanted(knob(), "10")]);
         assert_eq!(drift.slots().collect::<Vec<_>>(), [&knob()]);
         let news = drift.look(&knob(), &held("10"), s(3), unknown()).unwrap();
         assert_eq!(news.event, Event::SetRight { after: s(2) });
@@ -366,7 +379,7 @@ mod tests {
 
     #[test]
     fn what_was_never_off_has_not_drifted() {
-        let mut drift = Drift::of(&[entry(knob(), "1")]);
+        let mut drift = Drift::of([wanted(knob(), "1")]);
         drift.look(&knob(), &held("1"), s(1), unknown());
         assert!(!drift.has_drifted() && drift.table().rows.is_empty());
     }
@@ -417,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_line_says_what_is_what_should_be_and_who() {
-        let mut drift = Drift::of(&[entry(knob(), "1")]);
+        let mut drift = Drift::of([wanted(knob(), "1")]);
         let line = drift.look(&knob(), &held("60"), s(1), by("tee", None, None, None)).unwrap();
         assert_eq!(
             line.to_string(),

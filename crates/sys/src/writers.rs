@@ -102,6 +102,8 @@ struct Watched {
 #[derive(Debug)]
 struct Group(File);
 
+/// The kernel's usual limit of queued events: as many errors in a row are no events any more.
+const QUEUE: usize = 16_384;
 const CHANGED: u64 = libc::FAN_MODIFY;
 const ENTRY_CHANGED: u64 = CHANGED
     | libc::FAN_CREATE
@@ -199,7 +201,7 @@ impl Writers {
         }
         let mut buffer = vec![0; 64 * 1024];
         for group in [&self.files, &self.entries].into_iter().flatten() {
-            while let Some(length) = group.read(&mut buffer).map_err(WritersError::Read)? {
+            while let Some(length) = group.read(&mut buffer, &mut heard.losses)? {
                 let (events, whole) = events::decode(&buffer[..length]);
                 heard.losses += u64::from(!whole);
                 for event in &events {
@@ -299,13 +301,18 @@ impl Group {
         }
     }
 
-    /// `None` when nothing is queued.
-    fn read(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match (&self.0).read(buffer) {
-            Ok(0) => Ok(None),
-            Ok(length) => Ok(Some(length)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
+    /// `None` when nothing is queued. An event whose file cannot be opened (it is gone by now) is
+    /// lost by the kernel's way of telling so: one error, and on to the next event.
+    fn read(&self, buffer: &mut [u8], losses: &mut u64) -> Result<Option<usize>, WritersError> {
+        let mut failures = 0;
+        loop {
+            match (&self.0).read(buffer) {
+                Ok(0) => return Ok(None),
+                Ok(length) => return Ok(Some(length)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if failures == QUEUE => return Err(WritersError::Read(error)),
+                Err(_) => (failures, *losses) = (failures + 1, *losses + 1),
+            }
         }
     }
 }

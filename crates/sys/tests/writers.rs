@@ -141,6 +141,23 @@ fn root_lost_events_are_told() {
 }
 
 #[test]
+#[ignore = "needs root (it makes a control group): cargo test -p quietcore-sys --test writers -- --ignored"]
+fn root_a_write_to_a_file_that_is_gone_by_now_is_told_as_lost() {
+    let _alone = alone();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2")).unwrap();
+    let group = format!("{}/quietcore-{}", mount.split(' ').nth(1).unwrap(), std::process::id());
+    fs::create_dir(&group).unwrap();
+    let mut writers = watch(&[&format!("{group}/cgroup.max.depth"), SETTING]);
+    fs::write(format!("{group}/cgroup.max.depth"), "7").unwrap();
+    fs::remove_dir(&group).unwrap();
+    shell(&rewrite(SETTING)).wait().unwrap();
+    let heard = writers.next(PATIENCE).unwrap();
+    assert_eq!(heard.losses, 1);
+    assert!(heard.writes.iter().any(|write| write.path == SETTING), "{heard:?}");
+}
+
+#[test]
 #[ignore = "needs root (CAP_SYS_ADMIN): cargo test -p quietcore-sys --test writers -- --ignored"]
 fn root_what_cannot_be_watched_is_listed() {
     let _alone = alone();

@@ -225,7 +225,7 @@ fn wait(length: Nanos, mut tick: impl FnMut()) -> bool {
 }
 
 /// Parses `60` as seconds, and any duration with its unit.
-fn seconds(text: &str) -> Result<Nanos, String> {
+pub fn seconds(text: &str) -> Result<Nanos, String> {
     match text.parse::<u32>() {
         Ok(_) => duration(&format!("{text}s")),
         Err(_) => duration(text),
