@@ -5,6 +5,7 @@ use std::path::Path;
 use quietcore_facts::counters::CpuTimes;
 use quietcore_facts::irqs::Interrupts;
 use quietcore_facts::{Boot, Facts};
+use quietcore_host::placement::Map;
 use quietcore_host::{Audit, Scope, Waivers, audit};
 use quietcore_measure::{CpuSet, Nanos, decode_v2, encode_v2, read_log};
 use quietcore_sys::Host;
@@ -24,6 +25,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "snapshot", seeds: snapshots, run: snapshot },
     Target { name: "run", seeds: runs, run },
     Target { name: "waivers", seeds: waiver_files, run: waivers },
+    Target { name: "placement", seeds: placements, run: placement },
     Target { name: "histogram", seeds: histograms, run: histogram },
     Target { name: "histogram_log", seeds: histogram_logs, run: histogram_log },
     Target { name: "scrubber", seeds: texts, run: scrubber },
@@ -135,6 +137,16 @@ fn run(bytes: &[u8]) {
     let Ok(run) = quietcore_report::parse(bytes) else { return };
     for format in quietcore_report::Format::ALL {
         let _ = quietcore_report::render(&run, format, &quietcore_report::Options::default());
+    }
+}
+
+fn placements() -> Vec<Vec<u8>> {
+    seeds(&["btc=4,eth = 5,GC Thread#0=6-7,tid:812=8,main=3,*=0,2-31:1/8", "main=0"])
+}
+
+fn placement(bytes: &[u8]) {
+    if let Ok(map) = text(bytes).parse::<Map>() {
+        assert_eq!(map.to_string().parse(), Ok(map));
     }
 }
 

@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
 use commands::{
-    apply, audit, compare, completions, confirm, exec, jitter, plan, power, report, rollback,
-    schema, status, tour, verify,
+    apply, audit, compare, completions, confirm, exec, jitter, place, plan, power, report,
+    rollback, schema, status, tour, verify,
 };
 
 /// Find what stands in a Linux host's latency tail, and remove it.
@@ -37,6 +37,7 @@ enum Command {
     Power(power::Power),
     Jitter(jitter::Jitter),
     Exec(exec::Exec),
+    Place(place::Place),
     Compare(compare::Compare),
     Report(report::Report),
     Schema(schema::Schema),
@@ -60,6 +61,7 @@ impl Cli {
             Command::Power(command) => command.run(),
             Command::Jitter(command) => command.run(),
             Command::Exec(command) => command.run(),
+            Command::Place(command) => command.run(),
             Command::Compare(command) => command.run(),
             Command::Report(command) => command.run(),
             Command::Schema(command) => command.run(),

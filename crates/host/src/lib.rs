@@ -13,6 +13,7 @@ pub mod drift;
 mod interfaces;
 pub mod knobs;
 mod parameters;
+pub mod placement;
 pub mod places;
 pub mod plan;
 pub mod planner;

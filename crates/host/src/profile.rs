@@ -10,8 +10,8 @@
 //! irq-affinity = "untouched"   # leave it to somebody else
 //!
 //! [placement]
-//! btc = "4"
-//! encoder = "7"
+//! btc = 4
+//! encoder = 7
 //! ```
 
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::knobs::{self, Knob, Setting};
+use crate::placement::Map;
 
 /// What ships with quietcore: name and text.
 pub const SHIPPED: [(&str, &str); 2] = [
@@ -46,9 +47,9 @@ pub struct Profile {
     pub isolates: bool,
     /// Values by knob; a knob that is not named is left alone.
     pub knobs: BTreeMap<String, Setting>,
-    /// CPUs by thread name.
+    /// Threads and their CPUs, for `place`.
     #[serde(default)]
-    pub placement: BTreeMap<String, String>,
+    pub placement: Map,
 }
 
 #[derive(Deserialize)]
@@ -61,7 +62,7 @@ struct File {
     #[serde(default)]
     knobs: BTreeMap<String, Setting>,
     #[serde(default)]
-    placement: BTreeMap<String, String>,
+    placement: Map,
 }
 
 /// Why a profile cannot be used.

@@ -7,6 +7,7 @@ pub mod completions;
 pub mod confirm;
 pub mod exec;
 pub mod jitter;
+pub mod place;
 pub mod plan;
 pub mod power;
 pub mod report;

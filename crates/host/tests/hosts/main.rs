@@ -11,6 +11,7 @@ mod denied;
 mod garbage;
 mod made;
 mod mutations;
+mod placement;
 mod planner;
 mod power;
 mod recorded;
