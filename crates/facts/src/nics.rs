@@ -143,11 +143,7 @@ impl Nic {
         let path = format!("{NET}/{name}");
         let link = host.link(&format!("{path}/device")).unwrap_or_default();
         let device = link.rsplit('/').next().unwrap_or_default().to_owned();
-        // A virtio device sits upon the PCI device that has the interrupts and the power state.
-        let bus = match device.starts_with("virtio") {
-            true => format!("{path}/device/.."),
-            false => format!("{path}/device"),
-        };
+        let bus = bus_of(name, &device);
         let queues = host.list(&format!("{path}/queues")).unwrap_or_default();
         let queue = |kind: &str, steering: &str| -> Vec<Queue> {
             let of_kind = queues.iter().filter(|queue| queue.starts_with(kind));
@@ -180,10 +176,21 @@ impl Nic {
         }
     }
 
+    /// The folder of the device that has its interrupts and its power state.
+    pub fn bus(&self) -> String {
+        bus_of(&self.name, &self.device)
+    }
+
     /// The driver's name, `?` where it does not tell.
     pub fn driver(&self) -> &str {
         self.ethtool.value().and_then(|e| e.driver.as_deref()).unwrap_or("?")
     }
+}
+
+/// A virtio device sits upon the PCI device that has the interrupts and the power state.
+fn bus_of(name: &str, device: &str) -> String {
+    let up = if device.starts_with("virtio") { "/.." } else { "" };
+    format!("{NET}/{name}/device{up}")
 }
 
 impl Received {

@@ -41,10 +41,7 @@ fn judge(facts: &Facts, _: &Scope) -> Verdict {
         true => Verdict::pass("network cards stay powered"),
         false => Verdict::warn(format!("{} may be powered down", interfaces::names(auto.clone()))),
     };
-    let file = |nic: &Nic| {
-        let up = if nic.device.starts_with("virtio") { "/.." } else { "" };
-        format!("/sys/class/net/{}/device{up}/power/control", nic.name)
-    };
+    let file = |nic: &Nic| format!("{}/power/control", nic.bus());
     let commands: Vec<String> = auto.iter().map(|nic| format!("echo on > {}", file(nic))).collect();
     states
         .iter()

@@ -59,6 +59,17 @@ pub struct Cores {
     pub housekeeping: CpuSet,
 }
 
+impl Cores {
+    /// Where something that may be on these CPUs is to be: on the housekeeping CPUs among them, or
+    /// on all where none is.
+    pub fn kept(&self, now: &CpuSet) -> CpuSet {
+        match now.and(&self.housekeeping) {
+            inside if inside.is_empty() => self.housekeeping.clone(),
+            inside => inside,
+        }
+    }
+}
+
 mod cpu_list {
     use quietcore_measure::CpuSet;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -83,7 +94,8 @@ macro_rules! knobs {
         $(mod $name;)*
 
         /// Every knob, in the order in which they are applied: who would undo a change is stopped
-        /// first, the boot line comes last.
+        /// first; cards, whose drivers ask for interrupts anew, come before interrupts, those
+        /// before the threads that follow them; the boot line comes last.
         pub const ALL: &[&Knob] = &[$(&$name::KNOB,)*];
 
         #[cfg(test)]
@@ -94,7 +106,18 @@ macro_rules! knobs {
 knobs! {
     stop_services,
     governor,
+    workqueue_cpumask,
+    nic_runtime_pm,
+    nic_rings,
+    nic_coalescing,
+    gro,
+    eee,
+    mtu,
+    rps,
+    xps,
     irq_affinity,
+    kernel_threads,
+    process_affinity,
     transparent_hugepages,
     stat_interval,
     swappiness,

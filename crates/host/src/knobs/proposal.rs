@@ -3,7 +3,8 @@
 use quietcore_facts::Facts;
 use quietcore_measure::CpuSet;
 use quietcore_sys::Trouble;
-use quietcore_sys::lease::{Change, Form, Slot, Value};
+use quietcore_sys::host::{Ethtool, Task};
+use quietcore_sys::lease::{self, Change, Form, Slot, Value};
 use serde::{Deserialize, Serialize};
 
 /// What a knob wants changed.
@@ -78,6 +79,37 @@ impl Proposal {
             Err(trouble) => State::Stuck(trouble.to_string()),
         };
         self.items.push(Item { slot, after, state, optional: false });
+    }
+
+    /// The CPUs of a thread. One that has ended is none, and it may end before it is moved.
+    pub fn thread(&mut self, facts: &Facts, task: &Task, cpus: &CpuSet) {
+        let slot = Slot::Affinity { tid: task.tid, started: task.started };
+        self.set(facts, slot, Value::text(cpus.to_string()));
+        self.optional();
+        if self.items.last().is_some_and(|item| matches!(item.state, State::Absent(_))) {
+            self.items.pop();
+        }
+    }
+
+    /// Settings of the driver of every card in use, where it offers them. Which card carries the
+    /// traffic that matters is not known. A driver may refuse a value, or round it.
+    pub fn drivers(
+        &mut self,
+        facts: &Facts,
+        offer: &str,
+        ask: impl Fn(&Ethtool) -> Option<Vec<(lease::Setting, u32)>>,
+    ) {
+        let before = self.items.len();
+        for nic in &facts.nics().up {
+            for (setting, value) in nic.ethtool.value().and_then(&ask).into_iter().flatten() {
+                let slot = Slot::Device { interface: nic.name.clone(), setting };
+                self.set(facts, slot, Value::text(value.to_string()));
+                self.optional();
+            }
+        }
+        if self.items.len() == before {
+            self.absent("/sys/class/net", format!("no card in use offers {offer}"));
+        }
     }
 
     /// The place named last may be refused without harm to the rest.

@@ -149,7 +149,11 @@ pub(crate) fn word(interface: &str, at: &Location) -> Result<u32, Trouble> {
 /// Changes one word of a structure, leaving the others as the driver has them.
 pub(crate) fn set_word(interface: &str, at: &Location, value: u32) -> Result<(), Trouble> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
-    let failed = |errno| Trouble::from(std::io::Error::from_raw_os_error(errno));
+    let failed = |errno| match errno {
+        libc::EINVAL | libc::ERANGE => Trouble::Other("the driver refuses this value".to_owned()),
+        libc::EOPNOTSUPP => Trouble::Other("the driver does not let it be changed".to_owned()),
+        _ => std::io::Error::from_raw_os_error(errno).into(),
+    };
     let mut all = words(&socket, interface, at.get).map_err(failed)?;
     (all[0], all[at.word]) = (at.set, value);
     exchange(&socket, interface, &mut all).map_err(failed)

@@ -297,9 +297,13 @@ impl Lease {
     fn prepare(&mut self, host: &Host, changes: &[Change]) -> Result<Vec<Job>, LeaseError> {
         let (mut new, mut again, mut todo) = (Vec::new(), Vec::new(), Vec::new());
         for Change { slot, want, optional } in changes {
-            let now = host
-                .look(slot)
-                .map_err(|why| LeaseError::Unreadable { slot: Box::new(slot.clone()), why })?;
+            let now = match host.look(slot) {
+                // A thread that has ended since the plan was made.
+                Err(Trouble::Missing) if *optional => continue,
+                now => now,
+            };
+            let now =
+                now.map_err(|why| LeaseError::Unreadable { slot: Box::new(slot.clone()), why })?;
             let there = slot.same(&now, want);
             let known =
                 self.contents.entries.iter().position(|entry| {
@@ -410,17 +414,19 @@ impl Lease {
         host: &mut Host,
         which: impl Fn(&Entry) -> bool,
     ) -> Result<Vec<TakenBack>, LeaseError> {
-        let (mut all, mut void) = (Vec::new(), Vec::new());
-        for (number, entry) in self.contents.entries.iter().enumerate().rev() {
-            if entry.void || !which(entry) {
-                continue;
-            }
-            let back = take_back(host, entry, &self.boot);
-            if !matches!(back.outcome, Outcome::Failed(_)) {
-                void.push(number);
-            }
-            all.push(back);
+        let entries = &self.contents.entries;
+        let chosen = entries.iter().enumerate().rev().filter(|(_, e)| !e.void && which(e));
+        let mut all: Vec<(usize, TakenBack)> =
+            chosen.map(|(number, entry)| (number, take_back(host, entry, &self.boot))).collect();
+        // What another place stood in the way of (a thread in a set of CPUs that is gone now) can
+        // be put back after that one.
+        let stuck = |back: &TakenBack| matches!(back.outcome, Outcome::Failed(_));
+        for (number, back) in all.iter_mut().filter(|(_, back)| stuck(back)) {
+            *back = take_back(host, &entries[*number], &self.boot);
         }
+        let void = all.iter().filter(|(_, back)| !stuck(back)).map(|(number, _)| *number);
+        let void = void.collect();
+        let all = all.into_iter().map(|(_, back)| back).collect();
         self.void(void)?;
         Ok(all)
     }

@@ -43,7 +43,12 @@ impl Host {
                 let task = tasks.iter().find(|t| t.tid == *tid && t.started == *started);
                 task.map(|t| Value::text(t.affinity.to_string())).ok_or(Trouble::Missing)
             }
-            Slot::Device { .. } | Slot::Member { .. } | Slot::NextBoot { .. } => unasked,
+            Slot::Device { interface, setting } => {
+                let driver = self.ethtool(interface).map_err(|e| e.trouble)?;
+                let word = setting.of(&driver);
+                word.map(|word| Value::text(word.to_string())).ok_or(Trouble::Missing)
+            }
+            Slot::Member { .. } | Slot::NextBoot { .. } => unasked,
         }
     }
 

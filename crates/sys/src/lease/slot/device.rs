@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Trouble;
-use crate::host::{ethtool_word, set_ethtool_word};
+use crate::host::{Ethtool, ethtool_word, set_ethtool_word};
 use crate::lease::value::Value;
 
 /// A setting of a network driver, by ethtool's own name.
@@ -52,6 +52,20 @@ impl Setting {
             Self::Eee => (0x44, 0x45, 5),
         };
         Location { get, set, word }
+    }
+
+    /// What a driver answered when it was recorded; `None` where it does not offer the setting.
+    pub(crate) fn of(self, driver: &Ethtool) -> Option<u32> {
+        match self {
+            Self::RxUsecs => driver.coalesce.map(|c| c.rx_usecs),
+            Self::RxFrames => driver.coalesce.map(|c| c.rx_frames),
+            Self::TxUsecs => driver.coalesce.map(|c| c.tx_usecs),
+            Self::AdaptiveRx => driver.coalesce.map(|c| u32::from(c.adaptive_rx)),
+            Self::RxRing => driver.rings.map(|r| r.rx),
+            Self::TxRing => driver.rings.map(|r| r.tx),
+            Self::Gro => driver.gro.map(u32::from),
+            Self::Eee => driver.eee.map(u32::from),
+        }
     }
 
     fn name(self) -> &'static str {

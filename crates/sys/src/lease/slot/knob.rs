@@ -68,25 +68,31 @@ pub(super) fn write(path: &str, form: Form, value: &Value) -> Result<(), Trouble
 /// One `write(2)`: the kernel takes a value whole or not at all. It is not created: a knob that
 /// is not there must not become a file.
 fn put(path: &str, text: &str) -> Result<(), Trouble> {
-    let mut file = OpenOptions::new().write(true).truncate(true).open(path).map_err(refusal)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(path)
+        .map_err(|error| refusal(path, error))?;
     let line = format!("{text}\n");
     match file.write(line.as_bytes()) {
         Ok(n) if n == line.len() => Ok(()),
         Ok(n) => Err(Trouble::Other(format!("the kernel took {n} of {} bytes", line.len()))),
-        Err(error) => Err(refusal(error)),
+        Err(error) => Err(refusal(path, error)),
     }
 }
 
 /// EPERM and EACCES are the kernel's no to a value as often as to a caller.
-fn refusal(error: io::Error) -> Trouble {
+fn refusal(path: &str, error: io::Error) -> Trouble {
     match error.raw_os_error() {
+        // EIO up to Linux 6.10, EPERM since.
+        Some(libc::EIO | libc::EPERM) if path.starts_with("/proc/irq/") => Trouble::Other(
+            "the kernel does not let it be moved: it manages it itself, or every CPU has its own"
+                .to_owned(),
+        ),
         Some(libc::EROFS) => Trouble::Other("read-only file system".to_owned()),
         Some(libc::EBUSY) => Trouble::Other("busy: the kernel does not let go of it".to_owned()),
         Some(libc::EINVAL) => Trouble::Other("the kernel refuses this value".to_owned()),
-        Some(libc::EIO) => Trouble::Other(
-            "the kernel refuses it (an interrupt it manages itself, or an error of the device)"
-                .to_owned(),
-        ),
+        Some(libc::EIO) => Trouble::Other("an error of the device".to_owned()),
         _ => error.into(),
     }
 }

@@ -102,7 +102,14 @@ fn systemctl(args: &[&str]) -> Result<(), Trouble> {
         true => Ok(()),
         false => {
             let words = String::from_utf8_lossy(&output.stderr);
-            Err(Trouble::Other(format!("systemctl {}: {}", args.join(" "), words.trim())))
+            // RefuseManualStop=yes, as Red Hat ships auditd: its records name who stopped it.
+            let why = match words.contains("refuse manual") {
+                true => {
+                    "it refuses to be stopped by systemctl: stop it its own way (`service auditd stop`, `auditctl --signal stop`)"
+                }
+                false => words.trim(),
+            };
+            Err(Trouble::Other(format!("systemctl {}: {why}", args.join(" "))))
         }
     }
 }
