@@ -46,7 +46,7 @@ pub fn there_and_back(
     let made = lease.change(&mut host, &changes).unwrap();
     let refused = |item: &Item| made.iter().any(|m| m.slot == item.slot && m.refused.is_some());
     let again = plan();
-    for item in again.iter().filter(|item| is_change(item)) {
+    for item in again.iter().filter(is_change) {
         assert!(refused(item), "{knob}: still to be done: {item:?}");
     }
     for change in &changes {
