@@ -3,7 +3,8 @@
 //! A machine with eighty CPUs has eighty governors; a table of them hides what changes. Nothing is
 //! lost: the numbers stand in the kernel's own list format.
 
-use quietcore_measure::CpuSet;
+use std::collections::BTreeSet;
+use std::fmt;
 
 /// Folds neighbours whose `key` is the same and whose places differ in one number.
 pub fn fold<K: PartialEq + Clone>(rows: impl IntoIterator<Item = (K, String)>) -> Vec<Folded<K>> {
@@ -31,18 +32,34 @@ pub struct Folded<K> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Number(usize),
-    Numbers(CpuSet),
+    Number(u64),
+    Numbers(BTreeSet<u64>),
 }
 
-impl<K> std::fmt::Display for Folded<K> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<K> fmt::Display for Folded<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.parts.iter().try_for_each(|part| match part {
             Part::Text(text) => f.write_str(text),
             Part::Number(number) => number.fmt(f),
-            Part::Numbers(numbers) => write!(f, "{{{numbers}}}"),
+            Part::Numbers(numbers) => write!(f, "{{{}}}", list(numbers)),
         })
     }
+}
+
+/// `24-26,30`
+fn list(numbers: &BTreeSet<u64>) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let range = |(first, last): &(u64, u64)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().map(range).collect::<Vec<_>>().join(",")
 }
 
 /// One round: what was folded in one number may be folded in another in the next.
@@ -82,11 +99,11 @@ fn differs(a: &[Part], b: &[Part]) -> Option<usize> {
 
 fn joined(a: &Part, b: &Part) -> Part {
     let set = |part: &Part| match part {
-        Part::Number(number) => CpuSet::from_iter([*number]),
+        Part::Number(number) => BTreeSet::from([*number]),
         Part::Numbers(numbers) => numbers.clone(),
-        Part::Text(_) => CpuSet::new(),
+        Part::Text(_) => BTreeSet::new(),
     };
-    Part::Numbers(set(a).or(&set(b)))
+    Part::Numbers(&set(a) | &set(b))
 }
 
 /// Numbers as the kernel writes them: without zeros before, and not too long to be one.
@@ -97,7 +114,7 @@ fn split(place: &str) -> Vec<Part> {
         let digits = first.is_ascii_digit();
         let end = rest.find(|c: char| c.is_ascii_digit() != digits).unwrap_or(rest.len());
         let (part, behind) = rest.split_at(end);
-        let number = part.parse().ok().filter(|n: &usize| *n < 65_536 && n.to_string() == part);
+        let number = part.parse().ok().filter(|n: &u64| n.to_string() == part);
         parts.push(match number {
             Some(number) if digits => Part::Number(number),
             _ => Part::Text(part.to_owned()),
@@ -137,6 +154,7 @@ mod tests {
         let rows = [(1, "/p0".to_owned()), (2, "/p1".to_owned())];
         assert_eq!(fold(rows).len(), 2, "another key");
         assert_eq!(folded(&["/0000:00:02.0/x", "/0000:00:03.0/x"]).len(), 2, "no plain numbers");
+        assert_eq!(folded(&["thread 16385", "thread 4194303"]), ["thread {16385,4194303} x2"]);
         assert_eq!(folded(&["/p99999999999999999999", "/p1"]).len(), 2);
         assert!(folded(&[]).is_empty());
     }
