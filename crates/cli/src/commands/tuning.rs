@@ -29,6 +29,14 @@ pub struct Choice {
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     cpus: Option<CpuSet>,
 
+    /// Propose so many cores, where no CPUs are named
+    #[arg(long, value_name = "CORES", conflicts_with = "cpus")]
+    isolate: Option<usize>,
+
+    /// Propose CPUs near this network interface [default: that of the default route]
+    #[arg(long, value_name = "INTERFACE", conflicts_with = "cpus")]
+    near: Option<String>,
+
     /// A shipped profile (low-latency, trading) or a file, as ./own.toml
     #[arg(long, value_name = "NAME|FILE", default_value = "low-latency")]
     profile: String,
@@ -66,7 +74,7 @@ impl Choice {
             Some(cpus) => cpus.clone(),
             None if !profile.isolates => CpuSet::new(),
             None => match facts.cpus().isolated.value() {
-                Some(isolated) if !isolated.is_empty() => isolated.clone(),
+                Some(isolated) if !isolated.is_empty() && !self.asks() => isolated.clone(),
                 _ => return self.proposed(facts),
             },
         };
@@ -78,8 +86,14 @@ impl Choice {
         Ok(Chosen { cores: Cores { isolated, housekeeping }, why, is_proposal: false })
     }
 
+    /// Whether a proposal is asked for.
+    fn asks(&self) -> bool {
+        self.isolate.is_some() || self.near.is_some()
+    }
+
     fn proposed(&self, facts: &Facts) -> anyhow::Result<Chosen> {
-        let split = planner::propose(facts, &Wish { force: self.force, ..Wish::default() })?;
+        let wish = Wish { isolate: self.isolate, near: self.near.clone(), force: self.force };
+        let split = planner::propose(facts, &wish)?;
         let cores = Cores { isolated: split.isolated, housekeeping: split.housekeeping };
         Ok(Chosen { cores, why: split.why, is_proposal: true })
     }
