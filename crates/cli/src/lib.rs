@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
 use commands::{
-    apply, audit, compare, completions, confirm, exec, jitter, place, plan, power, report,
-    rollback, schema, status, tour, verify,
+    apply, audit, compare, completions, confirm, exec, install_service, jitter, place, plan, power,
+    report, rollback, schema, status, tour, verify,
 };
 
 /// Find what stands in a Linux host's latency tail, and remove it.
@@ -34,6 +34,7 @@ enum Command {
     Confirm(confirm::Confirm),
     Rollback(rollback::Rollback),
     Status(status::Status),
+    InstallService(install_service::InstallService),
     Power(power::Power),
     Jitter(jitter::Jitter),
     Exec(exec::Exec),
@@ -58,6 +59,7 @@ impl Cli {
             Command::Confirm(command) => command.run(),
             Command::Rollback(command) => command.run(),
             Command::Status(command) => command.run(),
+            Command::InstallService(command) => command.run(),
             Command::Power(command) => command.run(),
             Command::Jitter(command) => command.run(),
             Command::Exec(command) => command.run(),

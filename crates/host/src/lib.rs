@@ -21,6 +21,7 @@ pub mod power;
 pub mod profile;
 mod remedy;
 mod scope;
+pub mod service;
 mod subject;
 pub mod tuning;
 mod verdict;

@@ -4,7 +4,7 @@
 
 use quietcore_facts::Facts;
 use quietcore_measure::{Cell, Table};
-use quietcore_sys::lease::Change;
+use quietcore_sys::lease::{Change, Slot};
 
 use crate::boot;
 use crate::knobs::{Ask, Cores, Item, Knob, Parameter, Proposal, State};
@@ -133,9 +133,12 @@ impl Item {
         matches!(self.state, State::Change(_))
     }
 
-    /// Whether it is there for the next boot only: a file of ours, our own unit.
+    /// Whether it is there for the next boot only: a file of ours and its folder, our own unit.
     fn outlasts(&self) -> bool {
-        use quietcore_sys::lease::Slot;
-        matches!(self.slot, Slot::File { .. } | Slot::Enabled { .. })
+        match &self.slot {
+            Slot::File { .. } | Slot::Enabled { .. } => true,
+            folder @ Slot::Folder { .. } => folder.lasts(),
+            _ => false,
+        }
     }
 }

@@ -13,7 +13,7 @@ use quietcore_host::places::fold;
 use quietcore_host::tuning::{self, Applied, AtBoot, LEASE, Order, Phase, apply, at_boot};
 use quietcore_measure::{Nanos, Section, Table};
 use quietcore_sys::Host;
-use quietcore_sys::lease;
+use quietcore_sys::lease::{self, STATE};
 
 use super::tuning::{Choice, State, need_root, taken_back};
 
@@ -65,7 +65,11 @@ impl Apply {
             sink.write(&run)?;
             return Ok(Exit::findings(!well));
         }
-        let profile = self.choice.profile()?;
+        let mut profile = self.choice.profile()?;
+        // The service has to find this journal.
+        if profile.knobs.contains_key("at-boot") && folder != Path::new(STATE) {
+            profile.set(&format!("at-boot={}", std::path::absolute(folder)?.display()))?;
+        }
         let chosen = self.choice.cores(&facts, &profile)?;
         if chosen.is_proposal {
             let cpus = &chosen.cores.isolated;

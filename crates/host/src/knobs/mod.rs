@@ -105,6 +105,7 @@ macro_rules! knobs {
 
 knobs! {
     stop_services,
+    irqbalance_banned,
     governor,
     workqueue_cpumask,
     nic_runtime_pm,
@@ -121,6 +122,7 @@ knobs! {
     transparent_hugepages,
     stat_interval,
     swappiness,
+    at_boot,
     boot_isolcpus,
 }
 

@@ -1,5 +1,7 @@
 //! A plan of one knob, carried out and taken back.
 
+use std::process::Command;
+
 use quietcore_facts::Facts;
 use quietcore_host::knobs::{Ask, Cores, Item, Proposal, Setting, State, named};
 use quietcore_host::plan::Reach;
@@ -60,4 +62,22 @@ pub fn there_and_back(
     }
     lease.end().unwrap();
     assert_eq!(plan(), before, "{knob}: not as before");
+}
+
+const INSIDE: &str = "QUIETCORE_TEST_INSIDE";
+
+/// Whether this is the run inside namespaces of its own that `setup` has prepared; outside, it is
+/// started, and has to go well.
+pub fn inside(test: &str, setup: &str) -> bool {
+    if std::env::var_os(INSIDE).is_some() {
+        return true;
+    }
+    let script = format!("{setup} && exec \"$0\" --exact \"$1\" --nocapture");
+    let own = std::env::current_exe().unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "sh", "-c", &script]).arg(own).arg(test).env(INSIDE, "1");
+    let done = command.output().unwrap();
+    let text = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && text.contains("1 passed"), "{done:?}");
+    false
 }

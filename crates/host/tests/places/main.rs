@@ -7,3 +7,4 @@ mod bench;
 mod network;
 mod recorded;
 mod threads;
+mod units;

@@ -1,29 +1,12 @@
 //! In network namespaces with a pair of interfaces. `/sys` shows the namespace that it was mounted
 //! in, so each test runs itself again in namespaces of its own.
 
-use std::process::Command;
-
 use quietcore_sys::lease::Slot;
 
-use crate::bench::{cores, there_and_back};
+use crate::bench::{cores, inside, there_and_back};
 
-const INSIDE: &str = "QUIETCORE_TEST_INSIDE";
-
-/// Whether this is the run inside; outside it is started, and has to go well.
-fn inside(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let script = "mount -t sysfs sysfs /sys && ip link add qa numrxqueues 2 numtxqueues 2 type veth peer name qb \
-                  && exec \"$0\" --exact \"$1\" --nocapture";
-    let own = std::env::current_exe().unwrap();
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "sh", "-c", script]).arg(own).arg(test).env(INSIDE, "1");
-    let done = command.output().unwrap();
-    let text = String::from_utf8_lossy(&done.stdout);
-    assert!(done.status.success() && text.contains("1 passed"), "{done:?}");
-    false
-}
+const PAIR: &str = "mount -t sysfs sysfs /sys && \
+                    ip link add qa numrxqueues 2 numtxqueues 2 type veth peer name qb";
 
 fn is_of(slot: &Slot, interface: &str) -> bool {
     slot.path().is_some_and(|path| path.starts_with(&format!("/sys/class/net/{interface}/")))
@@ -31,7 +14,7 @@ fn is_of(slot: &Slot, interface: &str) -> bool {
 
 #[test]
 fn root_packets_that_are_handed_on_are_handed_to_housekeeping_cpus() {
-    if !inside("network::root_packets_that_are_handed_on_are_handed_to_housekeeping_cpus") {
+    if !inside("network::root_packets_that_are_handed_on_are_handed_to_housekeeping_cpus", PAIR) {
         return;
     }
     let file = |queue: usize| format!("/sys/class/net/qa/queues/rx-{queue}/rps_cpus");
@@ -52,7 +35,7 @@ fn root_packets_that_are_handed_on_are_handed_to_housekeeping_cpus() {
 
 #[test]
 fn root_an_interface_carries_larger_packets_and_smaller_ones_again() {
-    if !inside("network::root_an_interface_carries_larger_packets_and_smaller_ones_again") {
+    if !inside("network::root_an_interface_carries_larger_packets_and_smaller_ones_again", PAIR) {
         return;
     }
     let reads = || std::fs::read_to_string("/sys/class/net/qb/mtu").unwrap().trim().to_owned();

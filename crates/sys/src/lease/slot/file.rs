@@ -50,7 +50,8 @@ pub(super) fn write(path: &str, value: &Value) -> Result<(), Trouble> {
         }
         Value::Text(_) => return Err(Trouble::Other("a file is written whole".to_owned())),
     }
-    sync_folder(path)
+    sync_folder(path)?;
+    super::unit::file_changed(path)
 }
 
 /// Removes what an interrupted write left beside the file.

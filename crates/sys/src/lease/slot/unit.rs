@@ -1,6 +1,7 @@
 //! systemd units, by systemd's own interface, as `inactive disabled`.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Trouble;
@@ -43,6 +44,24 @@ pub(super) fn write(name: &str, value: &Value) -> Result<(), Trouble> {
         systemctl(&[verb, name])?;
     }
     Ok(())
+}
+
+/// Where units of this host's own are, and drop-ins for those of the distribution.
+const FOLDER: &str = "/etc/systemd/system";
+
+/// systemd goes on with what it has read of a file until it is told, a daemon with what it was
+/// started with: called when a file was changed, whoever's it is.
+pub(super) fn file_changed(path: &Path) -> Result<(), Trouble> {
+    let Ok(file) = path.strip_prefix(FOLDER) else { return Ok(()) };
+    if !Path::new("/run/systemd/system").exists() {
+        return Ok(());
+    }
+    systemctl(&["daemon-reload"])?;
+    let folder = file.parent().and_then(Path::to_str).unwrap_or_default();
+    match folder.strip_suffix(".d") {
+        Some(unit) => systemctl(&["try-restart", unit]),
+        None => Ok(()),
+    }
 }
 
 /// A unit that is not there (yet) does not start at boot.
