@@ -31,6 +31,8 @@ pub struct Configured {
     pub file: String,
     /// The parameters for an ordinary boot.
     pub tokens: Vec<Token>,
+    /// Those of them that stand behind all others (`GRUB_CMDLINE_LINUX_DEFAULT`), as a text.
+    pub ordinary: String,
     /// Whether every value could be worked out without running a shell.
     pub certain: bool,
 }
@@ -104,6 +106,9 @@ fn configured(lines: &[BootLine]) -> Option<Configured> {
         for (_, value) in values.iter().filter(|(name, _)| name == wanted) {
             all.push_str(value);
             all.push(' ');
+            if wanted == "GRUB_CMDLINE_LINUX_DEFAULT" {
+                found.ordinary = value.trim().to_owned();
+            }
         }
     }
     found.tokens = tokens(&all);
@@ -184,6 +189,7 @@ mod tests {
             words(&found.tokens),
             ["isolcpus=2", "nohz_full=2", "quiet", "splash", "crashkernel=1G"]
         );
+        assert_eq!(found.ordinary, "quiet splash crashkernel=1G");
         assert!(found.certain);
         assert_eq!(configured(&[]), None);
     }

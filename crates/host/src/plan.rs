@@ -109,6 +109,7 @@ impl Plan {
             rest.rows.push(vec![(*knob).into(), place.into(), row.places.into(), state.into()]);
         }
         changes.rows.extend(self.boot.iter().flat_map(boot::Proposed::rows));
+        rest.rows.extend(self.boot.iter().flat_map(boot::Proposed::obstacles));
         vec![changes, rest, self.reasons()]
     }
 

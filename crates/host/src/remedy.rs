@@ -3,6 +3,8 @@
 use quietcore_facts::Facts;
 use quietcore_facts::memory::Swap;
 
+use crate::boot::Loader;
+
 /// Adds parameters to the boot line, `isolcpus=2-5 nohz_full=2-5`.
 pub(crate) fn add_to_boot_line(facts: &Facts, parameters: &str) -> String {
     Loader::of(facts).add(parameters)
@@ -48,45 +50,7 @@ fn swapoff_with(used_kib: u64, available_kib: Option<u64>) -> String {
     }
 }
 
-/// How the boot line gets from where it is configured to the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Loader {
-    /// Debian and its kin.
-    UpdateGrub,
-    /// GRUB's menu is made by this command: Red Hat, SUSE.
-    Mkconfig(String),
-    /// Entries after the Boot Loader Specification, kept by grubby: Red Hat, Fedora.
-    Grubby,
-    /// Entries after the Boot Loader Specification without GRUB: systemd-boot.
-    KernelInstall,
-    /// No file of a boot loader was found.
-    Unknown,
-}
-
 impl Loader {
-    fn of(facts: &Facts) -> Self {
-        let Some(files) = facts.bootfiles().files.value() else { return Self::Unknown };
-        let grub = files.configured.is_some();
-        let known = files.entries.iter().map(|entry| entry.file.as_str());
-        let all: Vec<&str> = known.chain(files.unread.iter().map(String::as_str)).collect();
-        Self::by_files(grub, &all)
-    }
-
-    /// `grub`: whether /etc/default/grub is there.
-    fn by_files(grub: bool, files: &[&str]) -> Self {
-        let menu = files.iter().find(|file| file.ends_with("/grub.cfg"));
-        let entries = files.iter().any(|file| file.ends_with(".conf"));
-        match (menu, entries) {
-            (Some(&"/boot/grub/grub.cfg"), false) => Self::UpdateGrub,
-            (Some(menu), false) => Self::Mkconfig((*menu).to_owned()),
-            (Some(_), true) => Self::Grubby,
-            (None, true) if grub => Self::Grubby,
-            (None, true) => Self::KernelInstall,
-            (None, false) if grub => Self::UpdateGrub,
-            (None, false) => Self::Unknown,
-        }
-    }
-
     fn add(&self, parameters: &str) -> String {
         match self {
             Self::Grubby => {

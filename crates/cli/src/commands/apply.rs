@@ -89,6 +89,7 @@ impl Apply {
         let mut run = watch.stop(summary);
         run.sections.extend(sections(&applied));
         sink.write(&run)?;
+        applied.menu.iter().for_each(|menu| self.output.say(&menu.what));
         self.output.say(next_step(&applied, order.confirm_within.map(Nanos)));
         Ok(Exit::Clean)
     }
@@ -102,6 +103,7 @@ impl Apply {
             AtBoot::Applied(applied) => sections(applied),
             AtBoot::TakenBack { why, done } => {
                 self.output.say(format_args!("taken back: {why}"));
+                done.menu.iter().for_each(|menu| self.output.say(&menu.what));
                 vec![Section::Table(taken_back(&done.places))]
             }
         }

@@ -57,6 +57,10 @@ impl Rollback {
             if !done.running.is_empty() {
                 self.output.say("the running kernel keeps its boot line until the next reboot");
             }
+            if let Some(menu) = &done.menu {
+                self.output.say(&menu.what);
+                well &= menu.done;
+            }
             well &= all_back(&done.places) && done.damaged.is_empty();
             sections.push(Section::Table(taken_back(&done.places)));
         }

@@ -4,12 +4,23 @@
 //! ([`Stage::Trial`]). A host that does not come back boots its old line the next time. Confirmed
 //! after a boot that verifies, it becomes the line of every boot ([`Stage::Permanent`]).
 
+mod compose;
+mod files;
+mod grub;
+mod loader;
+mod menu;
+mod program;
+
 use quietcore_facts::Facts;
 use quietcore_measure::Cell;
 use quietcore_sys::Host;
 use quietcore_sys::lease::{Lease, LeaseError, Slot, TakenBack};
 
 use crate::knobs::Parameter;
+use files::{beside, content, settle};
+use grub::Grub;
+
+pub(crate) use loader::Loader;
 
 /// What becomes of the boot line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +29,14 @@ pub struct Proposed {
     pub parameters: Vec<Parameter>,
     /// Those that the running kernel was not booted with.
     pub missing: Vec<Parameter>,
+    /// The running kernel's line.
+    pub before: String,
+    /// The line with the parameters.
+    pub after: String,
+    /// What stands against it, in words: other values that the user has given.
+    pub conflicts: Vec<(Parameter, String)>,
+    /// The files that are written for the trial; empty where that cannot be told.
+    pub places: Vec<String>,
 }
 
 /// How far a new boot line has come.
@@ -27,6 +46,15 @@ pub enum Stage {
     Trial,
     /// The line of every boot.
     Permanent,
+}
+
+/// What became of a menu that had something of ours in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remade {
+    /// In words.
+    pub what: String,
+    /// Whether nothing of ours is left.
+    pub done: bool,
 }
 
 /// Why the boot line cannot be changed.
@@ -40,6 +68,44 @@ pub enum BootError {
         /// The parameters.
         line: String,
     },
+    /// The boot loader is there, but a trial would not be safe or could not be kept.
+    #[error(
+        "the boot line was left alone: {0} (--runtime-only leaves it out; by hand, add the parameters that `plan` shows)"
+    )]
+    Unfit(String),
+    /// The user has given another value.
+    #[error(
+        "the boot line has `{taken}`, and the kernel would not take `{wanted}`: remove `{taken}` from {place}"
+    )]
+    Conflict {
+        /// What the profile wants.
+        wanted: Parameter,
+        /// What the kernel would take.
+        taken: String,
+        /// File and line, where they could be found.
+        place: String,
+    },
+    /// A parameter that a shell or GRUB would read otherwise than the kernel.
+    #[error("`{0}` cannot stand on a boot line: letters, digits and _.,:=+-/@% can")]
+    Odd(Parameter),
+    /// The menu is not what the configuration says.
+    #[error(
+        "{menu} is not what /etc/default/grub makes of it: making it anew would change more than the boot line (`{line}`): run update-grub first, then try again"
+    )]
+    Stale {
+        /// The menu.
+        menu: String,
+        /// The first line that differs.
+        line: String,
+    },
+    /// A program of the boot loader failed.
+    #[error("{program}: {why}")]
+    Program {
+        /// The program.
+        program: String,
+        /// Its words.
+        why: String,
+    },
     /// A change was refused.
     #[error(transparent)]
     Lease(#[from] LeaseError),
@@ -48,28 +114,66 @@ pub enum BootError {
 /// What would become of the boot line.
 pub fn propose(facts: &Facts, parameters: &[Parameter]) -> Proposed {
     let boot = facts.boot();
-    let there = |p: &&Parameter| {
-        let wanted = p.value.as_deref().unwrap_or_default();
-        boot.value(&p.name) == Some(wanted)
+    let missing: Vec<Parameter> =
+        parameters.iter().filter(|p| !compose::is_taken(boot, p)).cloned().collect();
+    let host = facts.host();
+    let before = running_line(host);
+    let grub = grub_of(&Loader::of(facts), host).and_then(Result::ok).filter(|_| host.is_live());
+    let own = grub.as_ref().map_or(Vec::new(), |grub| grub.own(host));
+    let users = compose::without(&before, &own);
+    let configured = facts.bootfiles().files.value().and_then(|files| files.configured.as_ref());
+    let behind = configured.map_or(String::new(), |configured| configured.ordinary.clone());
+    let after = compose::with(&users, parameters, &behind);
+    let place = |word: &str| match &grub {
+        Some(grub) => grub.stands(host, word),
+        None => "the boot loader's configuration".to_owned(),
     };
-    let missing = parameters.iter().filter(|p| !there(p)).cloned().collect();
-    Proposed { parameters: parameters.to_vec(), missing }
+    let conflicts = parameters.iter().filter_map(|wanted| {
+        let conflict = compose::conflict(&after, std::slice::from_ref(wanted))?;
+        let taken = conflict.taken;
+        Some((wanted.clone(), format!("remove `{taken}` from {} first", place(&taken))))
+    });
+    let conflicts = conflicts.collect();
+    let places = grub.map_or(Vec::new(), |grub| grub.places());
+    Proposed { parameters: parameters.to_vec(), missing, before, after, conflicts, places }
 }
 
 /// Installs the new line at a stage, through the lease.
+///
+/// # Errors
+/// What was done by this call may be left, known to the lease: the caller takes it back.
 pub fn install(
-    _lease: &mut Lease,
-    _host: &mut Host,
+    lease: &mut Lease,
+    host: &mut Host,
     proposed: &Proposed,
-    _stage: Stage,
+    stage: Stage,
 ) -> Result<(), BootError> {
-    let line = proposed.to_string();
-    Err(BootError::NoLoader { line })
+    let wanted = &proposed.parameters;
+    if let Some(odd) = wanted.iter().find(|parameter| !compose::is_plain(parameter)) {
+        return Err(BootError::Odd(odd.clone()));
+    }
+    let none = || BootError::NoLoader { line: proposed.to_string() };
+    if !host.is_live() {
+        return Err(none());
+    }
+    let grub = grub_of(&Loader::now(host), host).ok_or_else(none)??;
+    match stage {
+        Stage::Trial => grub.try_once(lease, host, wanted)?,
+        Stage::Permanent => grub.keep(lease, host, wanted)?,
+    }
+    // A boot loader reads the disk and knows nothing of what the file system has yet to write
+    // beside the files.
+    program::run(&program::find(&["sync"])?, &[], "").map(drop)
 }
 
 /// Whether a place belongs to the boot line: a file of the loader or for it.
-pub fn owns(_slot: &Slot) -> bool {
-    false
+pub fn owns(slot: &Slot) -> bool {
+    match slot {
+        Slot::NextBoot { .. } => true,
+        Slot::Folder { path } => path == "/etc/default/grub.d",
+        Slot::File { path } => path.ends_with("/grub.cfg") || grub::is_own(path),
+        _ => false,
+    }
 }
 
 /// Those of these parameters that the running kernel was booted with.
@@ -79,10 +183,65 @@ pub fn running(host: &Host, parameters: &[Parameter]) -> Vec<Parameter> {
     parameters.iter().filter(|p| words.contains(&p.to_string().as_str())).cloned().collect()
 }
 
-/// After a lease was taken back: makes the menu anew where somebody else has changed it meanwhile
-/// (a new kernel), so that nothing of ours stays in it.
-pub fn after_rollback(_host: &mut Host, _back: &[TakenBack]) -> Result<(), BootError> {
-    Ok(())
+/// After places were taken back: makes the menu anew where somebody else has changed it meanwhile
+/// (a new kernel), so that nothing of ours stays in it. `parameters`: those that were ours.
+pub fn after_rollback(
+    lease: &mut Lease,
+    host: &mut Host,
+    parameters: &[Parameter],
+    back: &[TakenBack],
+) -> Result<Option<Remade>, BootError> {
+    if !host.is_live() || !back.iter().any(|place| owns(&place.slot)) {
+        return Ok(None);
+    }
+    match grub_of(&Loader::now(host), host) {
+        Some(Ok(grub)) => grub.clean(lease, host, parameters, back),
+        Some(Err(error)) => Ok(Some(Remade { what: error.to_string(), done: false })),
+        None => Ok(None),
+    }
+}
+
+/// GRUB, where it is the one; `None` for another loader.
+fn grub_of(loader: &Loader, host: &Host) -> Option<Result<Grub, BootError>> {
+    match loader {
+        Loader::UpdateGrub => Some(Grub::of("/boot/grub/grub.cfg", image(host))),
+        Loader::Mkconfig(menu) => Some(Grub::of(menu, image(host))),
+        Loader::Grubby | Loader::KernelInstall | Loader::Unknown => None,
+    }
+}
+
+/// The running kernel's line in full; of a recorded host, what was recorded of it.
+fn running_line(host: &Host) -> String {
+    let known = host.command_line().unwrap_or_default();
+    let full = content(host, "/proc/cmdline").map_or(known, |(text, _)| text);
+    let words = full.split_whitespace().filter(|word| !word.starts_with("BOOT_IMAGE="));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The file that the running kernel was loaded from, as the loader saw it.
+fn image(host: &Host) -> String {
+    let line = host.command_line().unwrap_or_default();
+    let image = line.split_whitespace().find_map(|word| word.strip_prefix("BOOT_IMAGE="));
+    image.unwrap_or_default().to_owned()
+}
+
+/// GRUB takes an entry once only if it can write to the file system that the menu lies on, to
+/// clear it: otherwise it would boot the trial for ever.
+fn can_be_cleared(probe: &str, menu: &str) -> Result<(), BootError> {
+    const READ_ONLY: [&str; 9] =
+        ["btrfs", "zfs", "squash4", "cpiofs", "newc", "odc", "romfs", "tarfs", "iso9660"];
+    let folder = beside(menu, "");
+    let ask = |target| program::run(probe, &["--target", target, folder.trim_end_matches('/')], "");
+    let (system, layers) = (ask("fs")?, ask("abstraction")?);
+    let (system, layers) = (system.trim(), layers.trim());
+    let why = match (READ_ONLY.contains(&system), layers.is_empty()) {
+        (false, true) => return Ok(()),
+        (true, _) => format!("on {system}"),
+        (false, false) => format!("behind {}", layers.replace('\n', ", ")),
+    };
+    Err(BootError::Unfit(format!(
+        "GRUB cannot write to {folder} {why}, so it would boot an entry that is to be booted once for ever"
+    )))
 }
 
 impl Proposed {
@@ -93,22 +252,30 @@ impl Proposed {
 
     /// Rows of the plan's table: knob, place, places, before, after.
     pub fn rows(&self) -> Vec<Vec<Cell>> {
-        let row = |p: &Parameter| {
-            vec![
-                "boot line".into(),
-                p.name.as_str().into(),
-                Cell::Empty,
-                Cell::Empty,
-                p.to_string().into(),
-            ]
+        if self.is_in_force() {
+            return Vec::new();
+        }
+        let row = |place: &str, before: Cell, after: &str| {
+            vec!["boot line".into(), place.into(), Cell::Empty, before, after.into()]
         };
-        self.missing.iter().map(row).collect()
+        let missing = self.missing.iter().map(|p| row(&p.name, Cell::Empty, &p.to_string()));
+        let line = row("the whole line, booted once", self.before.as_str().into(), &self.after);
+        let files = self.places.iter().map(|place| row(place, Cell::Empty, "for one boot"));
+        missing.chain([line]).chain(files).collect()
+    }
+
+    /// What stands against it: knob, place, places, state.
+    pub fn obstacles(&self) -> Vec<Vec<Cell>> {
+        let row = |(wanted, why): &(Parameter, String)| {
+            let why = format!("cannot: {why}");
+            vec!["boot line".into(), wanted.to_string().into(), Cell::Empty, why.into()]
+        };
+        self.conflicts.iter().map(row).collect()
     }
 }
 
 impl std::fmt::Display for Proposed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let words: Vec<String> = self.parameters.iter().map(Parameter::to_string).collect();
-        f.write_str(&words.join(" "))
+        f.write_str(&compose::words(&self.parameters))
     }
 }

@@ -167,6 +167,7 @@ mod tests {
                 file: "/etc/default/grub".to_owned(),
                 tokens: tokens(line),
                 certain: true,
+                ..Configured::default()
             }),
             entries: menu
                 .map(|line| Entry {

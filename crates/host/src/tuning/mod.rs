@@ -13,7 +13,7 @@ use quietcore_sys::Host;
 use quietcore_sys::lease::{self, Entry, Lease, LeaseError, Made, Slot, TakenBack, Term};
 use serde::{Deserialize, Serialize};
 
-use crate::boot::{self, BootError, Stage};
+use crate::boot::{self, BootError, Remade, Stage};
 use crate::knobs::{Cores, Parameter};
 use crate::plan::{Plan, Reach, plan};
 use crate::profile::Profile;
@@ -120,6 +120,8 @@ pub struct Applied {
     pub made: Vec<Made>,
     /// Places of an earlier profile that this one does not touch.
     pub taken_back: Vec<TakenBack>,
+    /// What became of a boot menu that had something of an earlier profile in it.
+    pub menu: Option<Remade>,
     /// How far it has come.
     pub phase: Phase,
 }
@@ -158,16 +160,17 @@ pub fn apply(
     let before: Vec<Slot> = lease.entries().map(|entry| entry.slot.clone()).collect();
     let done = go(&mut lease, &mut host, &plan, &mut tuning, earlier.as_ref(), guardian);
     match done {
-        Ok((made, taken_back)) => {
+        Ok(Done { made, taken_back, menu }) => {
             let phase = tuning.phase;
             lease.end()?;
-            Ok((host, Applied { plan, made, taken_back, phase }))
+            Ok((host, Applied { plan, made, taken_back, menu, phase }))
         }
         Err(error) => {
             // What an earlier call has made stays, and stays known for what it is.
             let new = |entry: &Entry| !before.contains(&entry.slot);
             let back = lease.take_back(&mut host, new)?;
-            boot::after_rollback(&mut host, &back)?;
+            // The first error is the one to tell.
+            let _ = boot::after_rollback(&mut lease, &mut host, &tuning.parameters, &back);
             if let Some(earlier) = earlier {
                 lease.describe(serde_json::to_value(earlier).unwrap_or_default())?;
                 lease.set_term(term)?;
@@ -189,6 +192,12 @@ fn previous(earlier: Option<&Tuning>, order: &Order) -> Option<Box<Tuning>> {
     }
 }
 
+struct Done {
+    made: Vec<Made>,
+    taken_back: Vec<TakenBack>,
+    menu: Option<Remade>,
+}
+
 fn go(
     lease: &mut Lease,
     host: &mut Host,
@@ -196,7 +205,7 @@ fn go(
     tuning: &mut Tuning,
     earlier: Option<&Tuning>,
     guardian: impl FnOnce() -> std::io::Result<()>,
-) -> Result<(Vec<Made>, Vec<TakenBack>), TuneError> {
+) -> Result<Done, TuneError> {
     lease.describe(serde_json::to_value(&*tuning).unwrap_or_default())?;
     match tuning.confirm_within {
         Some(nanos) => {
@@ -206,10 +215,16 @@ fn go(
         None => lease.set_term(lease::while_alive())?,
     }
     let taken_back = lease.take_back(host, |entry| is_stale(entry, plan))?;
+    let earlier_line = earlier.map_or(&[][..], |earlier| &earlier.parameters);
+    let menu = boot::after_rollback(lease, host, earlier_line, &taken_back)?;
     let made = lease.change(host, &plan.changes())?;
     let refused = made.iter().filter_map(|m| Some((m.slot.clone(), m.refused.clone()?)));
     tuning.refused = refused.collect();
-    let trial = plan.boot.as_ref().filter(|boot| !boot.is_in_force());
+    // A line that was kept needs no trial when somebody has booted without it.
+    let is_kept = earlier.is_some_and(|earlier| {
+        earlier.phase == Phase::Kept && earlier.parameters == tuning.parameters
+    });
+    let trial = plan.boot.as_ref().filter(|boot| !boot.is_in_force() && !is_kept);
     if let Some(proposed) = trial {
         boot::install(lease, host, proposed, Stage::Trial)?;
     }
@@ -226,7 +241,7 @@ fn go(
     if tuning.confirm_within.is_none() {
         lease.set_term(Term::Kept)?;
     }
-    Ok((made, taken_back))
+    Ok(Done { made, taken_back, menu })
 }
 
 /// Whether a place was changed for an earlier profile only.
@@ -245,6 +260,8 @@ pub struct RolledBack {
     pub damaged: Vec<usize>,
     /// Parameters that the running kernel keeps until it is booted again.
     pub running: Vec<Parameter>,
+    /// What became of a boot menu that somebody else had changed.
+    pub menu: Option<Remade>,
 }
 
 /// Takes a lease back, whoever holds it; `None` if there is none.
@@ -255,12 +272,13 @@ pub fn rollback(
 ) -> Result<Option<RolledBack>, TuneError> {
     let Some(mut lease) = Lease::open(folder, name, host)? else { return Ok(None) };
     let places = lease.take_back(host, |_| true)?;
-    boot::after_rollback(host, &places)?;
-    let damaged = lease.damaged().to_vec();
     let tuning = tuning_of(lease.about()).ok().flatten();
-    let running = tuning.map_or(Vec::new(), |tuning| boot::running(host, &tuning.parameters));
+    let parameters = tuning.map_or(Vec::new(), |tuning| tuning.parameters);
+    let menu = boot::after_rollback(&mut lease, host, &parameters, &places)?;
+    let damaged = lease.damaged().to_vec();
+    let running = boot::running(host, &parameters);
     lease.end()?;
-    Ok(Some(RolledBack { places, damaged, running }))
+    Ok(Some(RolledBack { places, damaged, running, menu }))
 }
 
 /// Ends a change whose time is up: goes back to what was kept before it, or takes everything back.

@@ -80,7 +80,7 @@ pub fn verify(facts: &Facts, folder: &Path) -> Result<Option<Standing>, TuneErro
     );
     let mut parameters = Vec::new();
     if let Some(proposed) = &plan.boot {
-        parameters = of_boot(proposed, &tuning.phase);
+        parameters = of_boot(proposed, &tuning.phase, &lease::boot(facts.host()));
     }
     let pending = parameters.iter().any(|line| line.state == State::Pending);
     lines.extend(parameters);
@@ -112,7 +112,11 @@ fn places(plan: &Plan, tuning: &Tuning) -> Vec<Line> {
 
 /// A place that the plan does not name (any more): a file of the boot loader.
 fn of_entry(facts: &Facts, entry: &lease::Entry) -> Line {
+    let once = matches!(entry.slot, Slot::NextBoot { .. });
     let state = match facts.host().look(&entry.slot) {
+        Ok(now) if once && entry.is_ours(&now) => State::Pending,
+        // The boot loader has taken it.
+        Ok(now) if once && now.as_text().unwrap_or_default().is_empty() => State::Holds,
         Ok(now) if entry.is_ours(&now) => State::Holds,
         Ok(now) => State::Drift(describe(&now)),
         Err(Trouble::Missing) => State::NotHere("it is gone".to_owned()),
@@ -131,11 +135,14 @@ fn describe(value: &Value) -> String {
     value.to_string()
 }
 
-fn of_boot(proposed: &Proposed, phase: &Phase) -> Vec<Line> {
+fn of_boot(proposed: &Proposed, phase: &Phase, this_boot: &str) -> Vec<Line> {
     let line = |parameter: &knobs::Parameter| {
         let state = match (proposed.missing.contains(parameter), phase) {
             (false, _) => State::Holds,
-            (true, Phase::Trial { .. }) => State::Pending,
+            (true, Phase::Trial { applied_in }) if applied_in == this_boot => State::Pending,
+            (true, Phase::Trial { .. }) => {
+                State::Drift("this boot did not take the entry on trial".to_owned())
+            }
             (true, _) => State::Drift("not on the running kernel's line".to_owned()),
         };
         let item = parameter.to_string();

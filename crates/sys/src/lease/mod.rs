@@ -431,6 +431,14 @@ impl Lease {
         Ok(all)
     }
 
+    /// Lets places go as they are: what they hold is the host's own from now on.
+    pub fn release(&mut self, which: impl Fn(&Entry) -> bool) -> Result<(), LeaseError> {
+        let numbers = self.contents.entries.iter().enumerate();
+        let gone = numbers.filter(|(_, entry)| !entry.void && which(entry));
+        let gone = gone.map(|(number, _)| number).collect();
+        self.void(gone)
+    }
+
     /// Ends a lease of which nothing is left; otherwise it stays. A damaged journal is kept beside
     /// (`.damaged`): it may be of use to a person.
     pub fn end(self) -> Result<(), LeaseError> {
@@ -556,7 +564,11 @@ fn outcome(host: &mut Host, entry: &Entry, boot: &str) -> Outcome {
     if slot.same(&now, &entry.before) {
         return Outcome::Already;
     }
-    if !entry.is_ours(&now) {
+    if is_used_up(slot, &now) && !is_used_up(slot, &entry.before) {
+        // Somebody's own entry for the next boot: that boot has been.
+        return Outcome::Rebooted;
+    }
+    if !entry.is_ours(&now) && !is_used_up(slot, &now) {
         return Outcome::Kept { now, ours: entry.in_force().clone() };
     }
     let put = host.put(slot, &entry.before);
@@ -565,6 +577,12 @@ fn outcome(host: &mut Host, entry: &Entry, boot: &str) -> Outcome {
         (Ok(()), Ok(now)) => Outcome::Failed(format!("it was taken, but reads `{now}`")),
         (Err(trouble), _) | (_, Err(trouble)) => Outcome::Failed(trouble.to_string()),
     }
+}
+
+/// Whether it is an entry for the next boot that a boot has taken since, or that was never set:
+/// the loader clears it.
+fn is_used_up(slot: &Slot, value: &Value) -> bool {
+    matches!(slot, Slot::NextBoot { .. }) && value.as_text().unwrap_or_default().is_empty()
 }
 
 fn live<'a>(entries: &'a [Entry], boot: &'a str) -> impl Iterator<Item = &'a Entry> {

@@ -24,10 +24,9 @@ pub(super) fn read(loader: &Loader) -> Result<Value, Trouble> {
     }
 }
 
-/// GRUB clears the entry by setting it empty.
+/// GRUB clears the entry by setting it empty: that is another block than one without the line.
 fn entry(block: &str) -> Option<&str> {
-    let mut lines = block.lines().filter_map(|line| line.strip_prefix("next_entry="));
-    lines.next().filter(|entry| !entry.is_empty())
+    block.lines().find_map(|line| line.strip_prefix("next_entry="))
 }
 
 fn of_utf16(bytes: &[u8]) -> String {
@@ -87,10 +86,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_that_grub_has_cleared_is_none() {
+    fn an_entry_that_grub_has_cleared_is_empty_and_one_that_was_never_set_is_none() {
         let block = "# GRUB Environment Block\nsaved_entry=0\nnext_entry=a>b\n####";
         assert_eq!(entry(block), Some("a>b"));
-        assert_eq!(entry(&block.replace("a>b", "")), None);
+        assert_eq!(entry(&block.replace("a>b", "")), Some(""));
         assert_eq!(entry("# GRUB Environment Block\n####"), None);
     }
 
