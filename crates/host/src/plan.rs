@@ -47,7 +47,8 @@ pub fn plan(facts: &Facts, profile: &Profile, cpus: &Cores, reach: Reach) -> Pla
     let mut parameters: Vec<Parameter> = Vec::new();
     for (knob, value) in profile.chosen() {
         let mut proposal = Proposal::default();
-        (knob.propose)(facts, &Ask { value, cpus, reach }, &mut proposal);
+        let ask = Ask { value, knobs: &profile.knobs, cpus, reach };
+        (knob.propose)(facts, &ask, &mut proposal);
         if reach == Reach::Runtime {
             proposal.parameters.clear();
             proposal.items.retain(|item| !item.outlasts());
@@ -69,7 +70,16 @@ impl Plan {
 
     /// What has to be written, in order; the boot line aside.
     pub fn changes(&self) -> Vec<Change> {
-        self.items().filter_map(|(_, item)| item.change()).collect()
+        let mut items: Vec<&Item> =
+            self.items().map(|(_, item)| item).filter(|item| item.is_change()).collect();
+        for i in 0..items.len() {
+            let first = items[i].follows.as_ref();
+            let later = items.iter().skip(i).position(|item| Some(&item.slot) == first);
+            if let Some(distance) = later {
+                items.swap(i, i + distance);
+            }
+        }
+        items.into_iter().filter_map(Item::change).collect()
     }
 
     /// Whether the host is as the profile wants it.

@@ -8,6 +8,8 @@
 mod proposal;
 mod setting;
 
+use std::collections::BTreeMap;
+
 use quietcore_facts::Facts;
 use quietcore_measure::CpuSet;
 
@@ -42,6 +44,8 @@ pub struct Knob {
 pub struct Ask<'a> {
     /// The value from the profile.
     pub value: &'a Setting,
+    /// All values of the profile, for knobs that depend on each other.
+    pub knobs: &'a BTreeMap<String, Setting>,
     /// Which CPUs are for latency, and which for the rest.
     pub cpus: &'a Cores,
     /// Whether what outlasts a reboot is left out: a service is stopped then, not disabled.
@@ -66,6 +70,14 @@ impl Cores {
         match now.and(&self.housekeeping) {
             inside if inside.is_empty() => self.housekeeping.clone(),
             inside => inside,
+        }
+    }
+
+    /// The CPUs to be made quick: those for latency, or all where none is set apart.
+    pub fn for_latency(&self) -> CpuSet {
+        match self.isolated.is_empty() {
+            true => self.housekeeping.clone(),
+            false => self.isolated.clone(),
         }
     }
 }
@@ -95,7 +107,9 @@ macro_rules! knobs {
 
         /// Every knob, in the order in which they are applied: who would undo a change is stopped
         /// first; cards, whose drivers ask for interrupts anew, come before interrupts, those
-        /// before the threads that follow them; the boot line comes last.
+        /// before the threads that follow them; the boot line comes last. They are taken
+        /// back in reverse: what hides or holds another setting (a governor its preference, turbo
+        /// the frequencies) comes after it.
         pub const ALL: &[&Knob] = &[$(&$name::KNOB,)*];
 
         #[cfg(test)]
@@ -106,7 +120,15 @@ macro_rules! knobs {
 knobs! {
     stop_services,
     irqbalance_banned,
+    energy_performance_preference,
+    energy_performance_bias,
     governor,
+    max_frequency,
+    min_frequency,
+    turbo,
+    uncore_frequency,
+    c_state_latency,
+    c_state_qos,
     workqueue_cpumask,
     nic_runtime_pm,
     nic_rings,
@@ -119,9 +141,32 @@ knobs! {
     irq_affinity,
     kernel_threads,
     process_affinity,
+    nmi_watchdog,
+    watchdog,
+    timer_migration,
+    sched_rt_runtime,
+    fair_server,
+    sched_autogroup,
+    rcu_expedited,
+    mce_poll,
+    bpf_stats,
     transparent_hugepages,
+    transparent_hugepages_sizes,
+    transparent_hugepages_defrag,
+    khugepaged,
+    huge_pages_2m,
+    huge_pages_1g,
+    ksm,
+    numa_balancing,
+    compaction_proactiveness,
+    zone_reclaim,
+    watermark_scale,
+    dirty_limit,
     stat_interval,
     swappiness,
+    busy_poll,
+    busy_read,
+    tcp_slow_start_after_idle,
     at_boot,
     boot_isolcpus,
 }

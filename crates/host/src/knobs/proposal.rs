@@ -27,6 +27,8 @@ pub struct Item {
     pub state: State,
     /// Whether the kernel may refuse it without harm to the rest.
     pub optional: bool,
+    /// A place that is written before this one if both are: a lower maximum follows its minimum.
+    pub follows: Option<Slot>,
 }
 
 /// How a place stands.
@@ -78,7 +80,14 @@ impl Proposal {
             Err(Trouble::Missing) => State::Absent("this host does not have it".to_owned()),
             Err(trouble) => State::Stuck(trouble.to_string()),
         };
-        self.items.push(Item { slot, after, state, optional: false });
+        self.items.push(Item { slot, after, state, optional: false, follows: None });
+    }
+
+    /// The place named last is written after this one, whichever knob names it.
+    pub fn follows(&mut self, other: Slot) {
+        if let Some(item) = self.items.last_mut() {
+            item.follows = Some(other);
+        }
     }
 
     /// The CPUs of a thread. One that has ended is none, and it may end before it is moved.
@@ -122,7 +131,7 @@ impl Proposal {
     /// A place that cannot be changed, and why.
     pub fn stuck(&mut self, slot: Slot, after: Value, why: impl Into<String>) {
         let state = State::Stuck(why.into());
-        self.items.push(Item { slot, after, state, optional: true });
+        self.items.push(Item { slot, after, state, optional: true, follows: None });
     }
 
     /// A whole class of places that this host does not have, as `/sys/…/cpufreq`.
@@ -133,6 +142,7 @@ impl Proposal {
             after: Value::Absent,
             state,
             optional: true,
+            follows: None,
         });
     }
 

@@ -30,6 +30,17 @@ pub enum Takes {
         /// Unit, as `µs`.
         unit: &'static str,
     },
+    /// One of these words, or a number within these bounds.
+    WordsOr {
+        /// Words.
+        words: &'static [&'static str],
+        /// Smallest.
+        min: i64,
+        /// Largest.
+        max: i64,
+        /// Unit, as `MHz`.
+        unit: &'static str,
+    },
     /// Names of something, as `systemd units`.
     Names(&'static str),
     /// A text in a form that the knob checks itself.
@@ -66,6 +77,9 @@ impl Setting {
         let setting = match takes {
             Takes::Number { .. } => Self::Number(text.parse().map_err(|_| takes.expects())?),
             Takes::Names(_) => Self::Names(text.split(',').map(str::to_owned).collect()),
+            Takes::WordsOr { .. } => {
+                text.parse().map_or_else(|_| Self::Word(text.to_owned()), Self::Number)
+            }
             Takes::Words(_) | Takes::Text(_) => Self::Word(text.to_owned()),
         };
         takes.check(&setting).map(|()| setting)
@@ -76,8 +90,13 @@ impl Takes {
     /// Whether a value is one of these.
     pub fn check(self, setting: &Setting) -> Result<(), String> {
         let fits = match (self, setting) {
-            (Self::Words(words), Setting::Word(word)) => words.contains(&word.as_str()),
-            (Self::Number { min, max, .. }, Setting::Number(n)) => (min..=max).contains(n),
+            (Self::Words(words) | Self::WordsOr { words, .. }, Setting::Word(word)) => {
+                words.contains(&word.as_str())
+            }
+            (
+                Self::Number { min, max, .. } | Self::WordsOr { min, max, .. },
+                Setting::Number(n),
+            ) => (min..=max).contains(n),
             (Self::Names(_), Setting::Names(_)) | (Self::Text(_), Setting::Word(_)) => true,
             _ => false,
         };
@@ -91,6 +110,10 @@ impl Takes {
             Self::Words(words) => format!("one of {}", words.join(", ")),
             Self::Number { min, max, unit } => {
                 format!("a number from {min} to {max} {unit}").trim_end().to_owned()
+            }
+            Self::WordsOr { words, min, max, unit } => {
+                let number = Self::Number { min, max, unit }.expects();
+                format!("one of {}, or {number}", words.join(", "))
             }
             Self::Names(what) => format!("a list of {what}"),
             Self::Text(what) => what.to_owned(),
@@ -120,6 +143,11 @@ mod tests {
         let number = Takes::Number { min: 1, max: 10, unit: "s" };
         assert_eq!(Setting::parse(number, "11").unwrap_err(), "a number from 1 to 10 s");
         assert!(number.check(&Setting::Word("1".into())).is_err());
+        let either = Takes::WordsOr { words: &["max"], min: 100, max: 9000, unit: "MHz" };
+        assert_eq!(Setting::parse(either, "max"), Ok(Setting::Word("max".into())));
+        assert_eq!(Setting::parse(either, "2400"), Ok(Setting::Number(2400)));
+        let error = Setting::parse(either, "2.4").unwrap_err();
+        assert_eq!(error, "one of max, or a number from 100 to 9000 MHz");
         let names = Setting::parse(Takes::Names("units"), "a,b").unwrap();
         assert_eq!(names.names(), ["a", "b"]);
     }

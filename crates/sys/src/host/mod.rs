@@ -161,7 +161,7 @@ impl Host {
     }
 
     /// The recording that answers.
-    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+    pub fn snapshot(&self) -> Option<&Snapshot> {
         match &self.source {
             Source::Recorded(recorded) => Some(&recorded.snapshot),
             _ => None,

@@ -32,6 +32,15 @@ pub enum Rule {
     },
     /// A CPU mask that must hold an online CPU, as an interrupt's affinity.
     Mask,
+    /// A number not above the one in another file, as a minimum beside its maximum.
+    NotAbove(String),
+    /// A number not below the one in another file, as a maximum beside its minimum.
+    NotBelow(String),
+    /// Keeps 0 while another file holds 0, as the NMI watchdog beside the switch for both.
+    Within(String),
+    /// Excludes another file, which becomes 0; is not written 0 itself: as a limit in bytes
+    /// beside one in per cent.
+    InsteadOf(String),
 }
 
 /// What the file reads after a write that was taken.
@@ -92,8 +101,22 @@ impl Snapshot {
                 }
                 set.to_mask(online.highest().map_or(1, |top| top + 1))
             }
+            Some(Rule::NotAbove(other)) if number(Some(wanted)) > number(self.text(other)) => {
+                return Err(invalid());
+            }
+            Some(Rule::NotBelow(other)) if number(Some(wanted)) < number(self.text(other)) => {
+                return Err(invalid());
+            }
+            Some(Rule::Within(other)) if number(self.text(other)) == Some(0) => "0".to_owned(),
+            Some(Rule::InsteadOf(_)) if wanted == now.trim() => wanted.to_owned(),
+            Some(Rule::InsteadOf(_)) if wanted == "0" => return Err(invalid()),
+            Some(Rule::InsteadOf(other)) => {
+                let other = format!("read {other}");
+                self.set(&other, Value::String("0\n".to_owned()));
+                wanted.to_owned()
+            }
             None if is_choice(now) => choose(now, wanted).ok_or_else(invalid)?,
-            None => wanted.to_owned(),
+            _ => wanted.to_owned(),
         };
         self.set(&format!("read {path}"), Value::String(format!("{after}\n")));
         Ok(Answer(after))
@@ -103,6 +126,10 @@ impl Snapshot {
 /// `always [madvise] never`
 fn is_choice(text: &str) -> bool {
     text.split_whitespace().filter(|w| w.starts_with('[') && w.ends_with(']')).count() == 1
+}
+
+fn number(text: Option<&str>) -> Option<i64> {
+    text?.trim().parse().ok()
 }
 
 fn choose(now: &str, wanted: &str) -> Option<String> {
@@ -134,6 +161,12 @@ mod tests {
             ("/irq", "f\n", Some(Rule::Mask)),
             ("/managed", "8\n", Some(Rule::Busy)),
             ("/plain", "1\n", None),
+            ("/min", "2\n", Some(Rule::NotAbove("/max".into()))),
+            ("/max", "4\n", Some(Rule::NotBelow("/min".into()))),
+            ("/nmi", "0\n", Some(Rule::Within("/zero".into()))),
+            ("/zero", "0\n", None),
+            ("/bytes", "0\n", Some(Rule::InsteadOf("/ratio".into()))),
+            ("/ratio", "20\n", None),
             ("/sys/devices/system/cpu/online", "0-3\n", None),
         ] {
             s.set(&format!("read {path}"), Value::String(text.to_owned()));
@@ -161,7 +194,17 @@ mod tests {
         assert!(write("/irq", "f0").is_err(), "no online CPU in the mask");
         assert_eq!(write("/managed", "1"), Err(WriteError::Busy("/managed".into())));
         assert_eq!(write("/plain", "0").unwrap(), "0");
+        assert!(write("/min", "5").is_err() && write("/max", "1").is_err());
+        assert_eq!(
+            (write("/max", "9").unwrap(), write("/min", "9").unwrap()),
+            ("9".into(), "9".into())
+        );
+        assert_eq!(write("/nmi", "1").unwrap(), "0");
+        assert_eq!(write("/bytes", "0").unwrap(), "0");
+        assert_eq!(write("/bytes", "4096").unwrap(), "4096");
+        assert!(write("/bytes", "0").is_err());
         assert_eq!(write("/none", "0"), Err(WriteError::Missing("/none".into())));
+        assert_eq!(s.text("/ratio"), Some("0\n"));
         assert_eq!(s.text("/thp"), Some("always madvise [never]\n"));
     }
 }

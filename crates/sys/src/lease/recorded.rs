@@ -11,7 +11,9 @@ use crate::host::{Host, Snapshot, Trouble, Unit};
 impl Host {
     /// What a place held when the host was recorded, or what was written to it since.
     pub(crate) fn look_recorded(&self, slot: &Slot) -> Result<Value, Trouble> {
-        if let Some(value) = self.written().and_then(|written| written.get(slot)) {
+        // A kernel file is written in the recording itself: one may change another.
+        let written = self.written().and_then(|written| written.get(slot));
+        if let (Some(value), false) = (written, matches!(slot, Slot::Knob { .. })) {
             return Ok(value.clone());
         }
         let unasked = Err(Trouble::NotRecorded);

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use quietcore_measure::CpuSet;
 use serde::{Deserialize, Serialize};
@@ -62,7 +63,24 @@ pub(super) fn write(path: &str, form: Form, value: &Value) -> Result<(), Trouble
         let now = now.as_text().unwrap_or_default();
         return switches(now, text).iter().try_for_each(|switch| put(path, switch));
     }
-    put(path, chosen(text))
+    put(path, chosen(text))?;
+    settle(std::thread::sleep, || read(path, form).is_ok_and(|now| is(form, &now, text)));
+    Ok(())
+}
+
+fn is(form: Form, now: &Value, text: &str) -> bool {
+    now.as_text().is_some_and(|now| form.same(now, text))
+}
+
+/// Some settings are taken at once and put in force a moment later, in a thread of the kernel
+/// (the limits of cpufreq): up to 31 ms are waited for one that does not read as written.
+fn settle(sleep: impl Fn(Duration), reads_so: impl Fn() -> bool) {
+    for ms in [1, 2, 4, 8, 16] {
+        if reads_so() {
+            return;
+        }
+        sleep(Duration::from_millis(ms));
+    }
 }
 
 /// One `write(2)`: the kernel takes a value whole or not at all. It is not created: a knob that
@@ -140,6 +158,18 @@ mod tests {
     fn controllers_are_switched_one_by_one() {
         assert_eq!(switches("cpu io", "cpu cpuset"), ["+cpuset", "-io"]);
         assert!(switches("cpu", "cpu").is_empty());
+    }
+
+    #[test]
+    fn a_setting_that_comes_into_force_later_is_waited_for_and_not_for_ever() {
+        let slept = std::cell::Cell::new(0);
+        let sleep = |time: Duration| slept.set(slept.get() + time.as_millis());
+        settle(sleep, || true);
+        assert_eq!(slept.get(), 0);
+        settle(sleep, || slept.get() > 2);
+        assert_eq!(slept.get(), 3);
+        settle(sleep, || false);
+        assert_eq!(slept.get(), 3 + 31);
     }
 
     #[test]
