@@ -16,7 +16,8 @@ COMPILER = cc=gcc /usr/include/stdio.h=libc6-dev
 LAB = qemu-system-x86_64=qemu-system-x86 iasl=acpica-tools busybox=busybox-static dpkg-deb=dpkg xz=xz-utils
 # Debian's cargo comes without them; rustup brings both.
 LINTERS = rustfmt=rustfmt cargo-clippy=rust-clippy
-TESTS = $(COMPILER) $(LINTERS) $(LAB) debootstrap=debootstrap /etc/grub.d/10_linux=grub-common
+TESTS = $(COMPILER) $(LINTERS) $(LAB) debootstrap=debootstrap /etc/grub.d/10_linux=grub-common \
+	shellcheck=shellcheck strace=strace ansible-playbook=ansible-core
 
 tour: build
 	./target/release/quietcore tour

@@ -10,6 +10,7 @@ mod check;
 pub mod checks;
 mod daemons;
 pub mod drift;
+pub mod export;
 mod interfaces;
 pub mod knobs;
 mod parameters;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use quietcore_console::{Exit, Output, Stopwatch};
+use clap::{Args, ValueEnum};
+use quietcore_console::{Exit, Output, Place, Stopwatch};
 use quietcore_facts::Facts;
+use quietcore_host::export;
 use quietcore_host::plan::plan;
 use quietcore_measure::Section;
 use quietcore_sys::Host;
@@ -21,7 +22,9 @@ EXAMPLES:
     quietcore plan                                      the profile low-latency
     quietcore plan --profile trading --cpus 2-5         CPUs of their own
     quietcore plan --profile ./own.toml --set swappiness=1 --set governor=untouched
-    quietcore plan --root host.json --profile trading   a recorded host, on any machine")]
+    quietcore plan --root host.json --profile trading   a recorded host, on any machine
+    quietcore plan --as sh -o tune.sh                   then read it, `sh tune.sh apply`, `sh tune.sh undo`
+    quietcore plan --as ansible -o tune.yml             for a fleet that has quietcore")]
 pub struct Plan {
     #[command(flatten)]
     choice: Choice,
@@ -30,20 +33,31 @@ pub struct Plan {
     #[arg(long, value_name = "FILE")]
     root: Option<PathBuf>,
 
+    /// Write it as something else to run; ends with 0 whether anything would change or not
+    #[arg(long = "as", value_name = "FORM", conflicts_with = "format")]
+    form: Option<Form>,
+
     #[command(flatten)]
     output: Output,
 }
 
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Form {
+    /// A shell script for this host, with its undo: to read, and to run without quietcore
+    Sh,
+    /// An Ansible playbook that runs quietcore on a fleet
+    Ansible,
+}
+
 impl Plan {
     pub fn run(self) -> anyhow::Result<Exit> {
+        if let Some(form) = self.form {
+            return self.export(form);
+        }
         let watch = Stopwatch::start();
         let sink = self.output.open()?;
         let profile = self.choice.profile()?;
-        let host = match &self.root {
-            Some(path) => Host::from_path(path)?,
-            None => Host::live(),
-        };
-        let facts = Facts::of(host);
+        let facts = self.facts()?;
         let chosen = self.choice.cores(&facts, &profile)?;
         let plan = plan(&facts, &profile, &chosen.cores, self.choice.reach());
         let mut run = watch.stop(facts.summary());
@@ -53,5 +67,43 @@ impl Plan {
         run.sections.extend(plan.tables().into_iter().map(Section::Table));
         sink.write(&run)?;
         Ok(Exit::findings(!plan.is_empty()))
+    }
+
+    fn facts(&self) -> anyhow::Result<Facts> {
+        Ok(Facts::of(match &self.root {
+            Some(path) => Host::from_path(path)?,
+            None => Host::live(),
+        }))
+    }
+
+    fn export(&self, form: Form) -> anyhow::Result<Exit> {
+        let place = Place::open(self.output.file())?;
+        let (profile, reach) = (self.choice.profile()?, self.choice.reach());
+        let facts = self.facts()?;
+        let cores = self.choice.cores(&facts, &profile)?.cores;
+        let text = match form {
+            Form::Sh => {
+                let plan = plan(&facts, &profile, &cores, reach);
+                let host = facts.summary();
+                let cpus = match cores.isolated.is_empty() {
+                    true => String::new(),
+                    false => format!(", CPUs {}", cores.isolated),
+                };
+                let title = format!(
+                    "Profile {}{cpus}: made by quietcore {} for {} and its kernel {}",
+                    profile.name,
+                    env!("CARGO_PKG_VERSION"),
+                    host.name,
+                    host.kernel
+                );
+                export::sh(&plan, &title)
+            }
+            Form::Ansible => {
+                let cpus = self.choice.cpus().map(ToString::to_string);
+                export::ansible(&export::Fleet { profile: &profile, cpus, reach })
+            }
+        };
+        place.write(text.as_bytes())?;
+        Ok(Exit::Clean)
     }
 }

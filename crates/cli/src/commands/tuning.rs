@@ -67,6 +67,11 @@ impl Choice {
         if self.runtime_only { Reach::Runtime } else { Reach::Whole }
     }
 
+    /// The CPUs asked for.
+    pub fn cpus(&self) -> Option<&CpuSet> {
+        self.cpus.as_ref()
+    }
+
     /// The CPUs asked for; for a profile that sets none apart, none; else those that are isolated
     /// already, or a proposal.
     pub fn cores(&self, facts: &Facts, profile: &Profile) -> anyhow::Result<Chosen> {
