@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "not every test needs all of it")]
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+pub mod private;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
