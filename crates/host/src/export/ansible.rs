@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::placement::Map;
 use crate::plan::Reach;
 use crate::profile::Profile;
 
@@ -43,7 +44,7 @@ fn toml(profile: &Profile) -> String {
         about: &'a str,
         isolates: bool,
         knobs: &'a BTreeMap<String, crate::knobs::Setting>,
-        placement: &'a BTreeMap<String, String>,
+        placement: &'a Map,
     }
     let Profile { name: _, about, isolates, knobs, placement } = profile;
     // Text, numbers and lists of text: there is nothing that TOML cannot hold.
