@@ -240,7 +240,8 @@ impl<'a> Lab<'a> {
     }
 
     fn store_recording(&self, s: &Scenario, evidence: &Evidence) -> Result<()> {
-        let recording = evidence.file(s.recording).unwrap_or_default();
+        let Some(recording) = s.recording else { return Ok(()) };
+        let recording = evidence.file(recording).unwrap_or_default();
         let mut recording: Value = serde_json::from_slice(recording)
             .with_context(|| format!("the recording of {} is no JSON", s.name))?;
         recording["name"] = s.name.into();

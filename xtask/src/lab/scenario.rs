@@ -10,12 +10,18 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::evidence::{Evidence, Finding, findings};
-use super::scenarios::{cstates, isolated, numa, smi, typo};
+use super::scenarios::{cstates, isolated, kills, numa, smi, typo};
 use super::tally::Tally;
 
 /// Every scenario, in the order in which they run.
-pub const ALL: &[&Scenario] =
-    &[&isolated::SCENARIO, &typo::SCENARIO, &cstates::SCENARIO, &smi::SCENARIO, &numa::SCENARIO];
+pub const ALL: &[&Scenario] = &[
+    &isolated::SCENARIO,
+    &typo::SCENARIO,
+    &cstates::SCENARIO,
+    &smi::SCENARIO,
+    &numa::SCENARIO,
+    &kills::SCENARIO,
+];
 
 /// A guest and what must be true of quietcore in it.
 pub struct Scenario {
@@ -42,8 +48,8 @@ pub struct Scenario {
     pub audit: &'static str,
     /// What the audit must find: check and status.
     pub expect: &'static [(&'static str, &'static str)],
-    /// The shipped file that `lab record` stores.
-    pub recording: &'static str,
+    /// The shipped file that `lab record` stores, if one.
+    pub recording: Option<&'static str>,
     /// What to do after the audit.
     pub steps: &'static [Step],
     /// What must be true of those steps.

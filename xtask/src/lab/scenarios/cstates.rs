@@ -57,7 +57,7 @@ echo policies=$(ls -d cpufreq/policy* | wc -l)
     premises,
     audit: "",
     expect: EXPECT,
-    recording: RECORDING,
+    recording: Some(RECORDING),
     steps: &[
         Step::new("power", 60, "quietcore power --format json"),
         Step::new(

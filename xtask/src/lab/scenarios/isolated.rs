@@ -81,7 +81,7 @@ pub const SCENARIO: Scenario = Scenario {
     premises,
     audit: "",
     expect: EXPECT,
-    recording: TUNED,
+    recording: Some(TUNED),
     steps: &[
         // CPU 1 is not isolated and spins beside it, to compare.
         Step::new("jitter", 60, "quietcore jitter --cpus 1-2 --duration 3s --format json"),

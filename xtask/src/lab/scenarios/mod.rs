@@ -2,6 +2,7 @@
 
 pub mod cstates;
 pub mod isolated;
+pub mod kills;
 pub mod numa;
 pub mod smi;
 pub mod typo;

@@ -82,7 +82,7 @@ echo state=$(cat /sys/class/net/eth0/operstate)
     premises,
     audit: "",
     expect: EXPECT,
-    recording: RECORDING,
+    recording: Some(RECORDING),
     steps: &[
         Step::new("spread", 60, "quietcore audit --cpus 1-2 --format json"),
         Step::new("far", 60, "quietcore audit --cpus 0-1 --format json"),

@@ -29,7 +29,7 @@ pub const SCENARIO: Scenario = Scenario {
     audit: "",
     expect: EXPECT,
     // With the probe's second reading.
-    recording: "probed.json",
+    recording: Some("probed.json"),
     steps: &[Step::new("raise", 120, RAISE)],
     judge,
 };

@@ -43,7 +43,7 @@ pub const SCENARIO: Scenario = Scenario {
     premises,
     audit: "",
     expect: EXPECT,
-    recording: RECORDING,
+    recording: Some(RECORDING),
     steps: &[],
     judge,
 };

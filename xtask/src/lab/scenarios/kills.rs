@@ -1,0 +1,239 @@
+//! A guest in which quietcore is killed at every real write, and leaves nothing behind.
+//!
+//! Whether the host is as it was says `picture`, which shares no code with quietcore.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::lab::evidence::{Evidence, rows};
+use crate::lab::scenario::{Scenario, Step};
+use crate::lab::tally::Tally;
+
+/// A plan that touches fewer places proves too little.
+const PLACES: usize = 25;
+
+/// What is killed, and when: as a phase of `lab/guest/kills` and in words.
+const SERIES: &[(&str, &str, &str)] = &[
+    ("apply", "at", "apply killed at each point, rolled back"),
+    ("apply", "after", "apply killed after each point, rolled back"),
+    ("rollback", "at", "rollback killed at each point, rolled back again"),
+    ("rollback", "after", "rollback killed after each point, rolled back again"),
+    ("again", "at", "apply killed at each point, applied again, rolled back"),
+];
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "kills",
+    about: "apply and rollback killed at every write; idle states, frequencies, two nodes, a network card",
+    // What the mitigations cost an emulated CPU makes a guest three times as slow.
+    boot: "tsc=reliable mitigations=off",
+    cpu: "max,vendor=GenuineIntel,family=6,model=94",
+    smp: "4,sockets=2,cores=1,threads=2",
+    qemu: &[
+        "-object",
+        "memory-backend-ram,id=near,size=512M",
+        "-object",
+        "memory-backend-ram,id=far,size=512M",
+        "-numa",
+        "node,nodeid=0,cpus=0-1,memdev=near",
+        "-numa",
+        "node,nodeid=1,cpus=2-3,memdev=far",
+        "-netdev",
+        "user,id=net,restrict=on",
+        "-device",
+        "e1000e,netdev=net,romfile=",
+    ],
+    acpi: Some("cstates.asl"),
+    modules: &["acpi_cpufreq", "cpufreq_powersave", "e1000e"],
+    look: "\
+cd /sys/devices/system/cpu
+echo idle_driver=$(cat cpuidle/current_driver)
+echo freq_driver=$(cat cpufreq/policy3/scaling_driver)
+echo nodes=$(cat /sys/devices/system/node/online)
+echo driver=$(basename $(readlink /sys/class/net/eth0/device/driver))
+",
+    premises,
+    audit: "",
+    expect: &[],
+    recording: None,
+    steps: &[
+        Step::new(
+            "whole",
+            60,
+            "\
+# A CPU spins in a state deeper than C1 of this guest: one is enough to have its switches changed.
+for cpu in 0 1 2; do
+    echo 1 | tee /sys/devices/system/cpu/cpu$cpu/cpuidle/state[23]/disable
+done >/dev/null
+# The kernel derives min_free_kbytes anew when huge pages are switched, from the memory of that
+# moment: what it made of it while booting it never makes again.
+for word in never always; do
+    echo $word >/sys/kernel/mm/transparent_hugepage/enabled
+done
+picture take /tmp/first
+echo quietcore apply --profile trading --cpus 2,3 --runtime-only >/tmp/apply
+$(cat /tmp/apply) --format json
+",
+        ),
+        Step::new(
+            "seen",
+            60,
+            "\
+picture take /tmp/now
+picture compare /tmp/first /tmp/now >/tmp/seen
+echo places=$(grep -c -e ': was ' -e ': is new' /tmp/seen)
+cat /tmp/seen
+",
+        ),
+        Step::new(
+            "back",
+            60,
+            "quietcore rollback && picture take /tmp/now && picture compare /tmp/first /tmp/now",
+        ),
+        Step::new("kills", 7200, include_str!("../../../../lab/guest/kills")),
+    ],
+    judge,
+};
+
+fn premises(e: &Evidence, tally: &mut Tally) {
+    for (key, expected) in [
+        ("idle_driver", "acpi_idle"),
+        ("freq_driver", "acpi-cpufreq"),
+        ("nodes", "0-1"),
+        ("driver", "e1000e"),
+    ] {
+        let value = e.value("look", key).unwrap_or_default();
+        tally.premise(value == expected, &format!("{key} is {expected}"), || {
+            format!("it is {value:?}")
+        });
+    }
+}
+
+fn judge(e: &Evidence, tally: &mut Tally) {
+    let run = e.json("whole").unwrap_or_default();
+    let changed: Vec<_> =
+        rows(&run, "apply").into_iter().filter(|row| row["state"] == "changed").collect();
+    let knobs: BTreeSet<_> = changed.iter().filter_map(|row| row["knob"].as_str()).collect();
+    let what = format!(
+        "apply changes {PLACES} places or more: {} of {} knobs",
+        changed.len(),
+        knobs.len()
+    );
+    tally.check(e.code("whole") == 0 && changed.len() >= PLACES, &what, || e.ending("whole"));
+    let seen = e.number("seen", "places").unwrap_or(0);
+    let all = i64::try_from(changed.len()).unwrap_or(i64::MAX);
+    tally.check(seen >= all, &format!("the picture sees {seen} things changed"), || e.out("seen"));
+    tally.check(e.code("back") == 0, "rolled back unharmed the host is as it was", || {
+        let lines = e.out("back");
+        let differences = lines.lines().filter(|line| line.contains(": was ")).take(5);
+        format!("{}; {}", e.ending("back"), differences.collect::<Vec<_>>().join("; "))
+    });
+    tally.check(e.code("kills") == 0, "every kill was tried", || e.ending("kills"));
+    let out = e.out("kills");
+    for (phase, mode, what) in SERIES {
+        let series = Series::of(&out, phase, mode);
+        tally.check(series.holds(), &format!("{what}: {series}"), || {
+            series.trouble.join("\n        ")
+        });
+    }
+}
+
+/// What came of the kills of one phase and mode.
+#[derive(Debug, Default)]
+struct Series {
+    /// How many points there are; `None` if the series did not come to its end.
+    points: Option<usize>,
+    tried: usize,
+    identical: usize,
+    /// Kills after which the rollback had something to write.
+    restored: usize,
+    /// Lines about what went wrong.
+    trouble: Vec<String>,
+}
+
+impl Series {
+    fn of(out: &str, phase: &str, mode: &str) -> Self {
+        let mut series = Self::default();
+        let mut in_trouble = false;
+        for line in out.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                ["done", p, m, points] if (p, m) == (phase, mode) => {
+                    series.points = points.parse().ok();
+                }
+                [p, m, _, restored, verdict, ..] if (p, m) == (phase, mode) => {
+                    series.tried += 1;
+                    series.identical += usize::from(verdict == "identical");
+                    series.restored += usize::from(restored != "0");
+                    in_trouble = verdict != "identical";
+                }
+                _ => in_trouble &= line.starts_with(' '),
+            }
+            if in_trouble {
+                series.trouble.push(line.to_owned());
+            }
+        }
+        series
+    }
+
+    /// A series without a kill that left something to take back proves nothing.
+    fn holds(&self) -> bool {
+        self.restored > 0 && self.points == Some(self.tried) && self.identical == self.tried
+    }
+}
+
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tried, identical, restored, .. } = self;
+        let different = tried - identical;
+        match self.points {
+            Some(points) => write!(f, "{points} points")?,
+            None => write!(f, "not finished")?,
+        }
+        write!(f, ", {identical} identical, {different} different, {restored} had to be put back")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUT: &str = "\
+apply at 1 0 identical killed at 1 write /a
+apply at 2 7 identical killed at 2 write /b
+done apply at 2
+apply after 1 3 different killed after 1 write /a
+    sysctl /a: was 1, is 2
+apply after 2 3 identical killed after 2 write /b
+done apply after 2
+rollback at 1 0 identical killed at 1 write /a
+killer ended with 1 at rollback at 2
+again at 1 0 identical killed at 1 write /a
+done again at 1
+done rollback after 0
+";
+
+    #[test]
+    fn a_series_holds_if_it_ended_and_every_kill_was_taken_back() {
+        let series = Series::of(OUT, "apply", "at");
+        assert!(series.holds());
+        let text = "2 points, 2 identical, 0 different, 1 had to be put back";
+        assert_eq!(series.to_string(), text);
+    }
+
+    #[test]
+    fn a_difference_is_shown_with_its_lines() {
+        let series = Series::of(OUT, "apply", "after");
+        assert!(!series.holds());
+        let differs = "apply after 1 3 different killed after 1 write /a";
+        assert_eq!(series.trouble, [differs, "    sysctl /a: was 1, is 2"]);
+    }
+
+    #[test]
+    fn a_series_that_was_cut_short_or_killed_nothing_does_not_hold() {
+        for (phase, mode) in
+            [("rollback", "at"), ("rollback", "after"), ("again", "at"), ("again", "after")]
+        {
+            assert!(!Series::of(OUT, phase, mode).holds(), "{phase} {mode}");
+        }
+    }
+}
