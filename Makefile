@@ -13,10 +13,10 @@ help:
 	@echo "make dist       a static tarball for hosts without a compiler"
 
 COMPILER = cc=gcc /usr/include/stdio.h=libc6-dev
-LAB = qemu-system-x86_64=qemu-system-x86 iasl=acpica-tools busybox=busybox-static dpkg-deb=dpkg xz=xz-utils
+LAB = qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils debootstrap=debootstrap iasl=acpica-tools busybox=busybox-static dpkg-deb=dpkg xz=xz-utils
 # Debian's cargo comes without them; rustup brings both.
 LINTERS = rustfmt=rustfmt cargo-clippy=rust-clippy
-TESTS = $(COMPILER) $(LINTERS) $(LAB) debootstrap=debootstrap /etc/grub.d/10_linux=grub-common \
+TESTS = $(COMPILER) $(LINTERS) $(LAB) /etc/grub.d/10_linux=grub-common \
 	shellcheck=shellcheck strace=strace ansible-playbook=ansible-core
 
 tour: build

@@ -108,7 +108,7 @@ fn verify(tarball: &Path) -> Result<()> {
 
 /// The Debian archive that this host installs from, so that no address stands in a file. A host
 /// without one (Ubuntu) leaves it to debootstrap, which knows its own.
-fn mirror() -> Option<String> {
+pub fn mirror() -> Option<String> {
     let folder = Path::new("/etc/apt");
     let parts = fs::read_dir(folder.join("sources.list.d")).into_iter().flatten().flatten();
     let files = parts.map(|entry| entry.path()).chain([folder.join("sources.list")]);

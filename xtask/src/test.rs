@@ -63,6 +63,7 @@ const DENY: Step = cargo(
 const DIST: Step = cargo("tarball in a bare Debian 11", &["xtask", "dist", "--verify"]);
 /// The guests run the very binary that the tarball holds.
 const LAB: Step = cargo("guests", &["xtask", "lab", "quick", "--quietcore", dist::BINARY]);
+const MACHINE: Step = cargo("machine", &["xtask", "lab", "machine", "--quietcore", dist::BINARY]);
 
 pub fn check() -> ExitCode {
     let expected = Expected { passed: 0, all_can_run: false };
@@ -76,7 +77,7 @@ pub fn main(args: &Args) -> ExitCode {
     if !root {
         println!("not root: the tests that need it are skipped");
     }
-    let steps = [FORMAT, LINTS, LAYERS, tests, DOCS, DENY, DIST, LAB];
+    let steps = [FORMAT, LINTS, LAYERS, tests, DOCS, DENY, DIST, LAB, MACHINE];
     let expected = Expected { passed: pinned, all_can_run: root };
     finish(install_deny().and_then(|()| run(&steps, args.long)), expected)
 }

@@ -33,7 +33,7 @@ pub struct Outcome {
 }
 
 /// Kills QEMU when it goes out of scope, whatever the reason.
-struct Guard(Child);
+pub struct Guard(pub Child);
 
 impl Drop for Guard {
     fn drop(&mut self) {
@@ -132,11 +132,12 @@ fn command(
 }
 
 /// A path inside a QEMU option, where a comma would end it and is doubled instead.
-fn option(path: &Path) -> String {
+pub fn option(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-fn acpi_table(source: &Path, dir: &Path) -> Result<std::path::PathBuf> {
+/// The ACPI table of that source, made in `dir`.
+pub fn acpi_table(source: &Path, dir: &Path) -> Result<std::path::PathBuf> {
     let stem = dir.join("table");
     host::output(Command::new("iasl").arg("-p").arg(&stem).arg(source))?;
     Ok(stem.with_extension("aml"))

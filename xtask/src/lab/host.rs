@@ -92,6 +92,9 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("sha256sum", "sha256sum", "coreutils"),
     ("xz", "xz", "xz-utils"),
     ("zstd", "zstd", "zstd"),
+    ("qemu-img", "qemu-img", "qemu-utils"),
+    ("debootstrap", "debootstrap", "debootstrap"),
+    ("mke2fs", "mke2fs", "e2fsprogs"),
 ];
 
 /// Installs those of `names` that are not there, and says so in one line.
@@ -183,7 +186,8 @@ pub fn apt_get(args: &[&str]) -> Result<()> {
     output(&mut command).map(|_| ())
 }
 
-fn is_root() -> bool {
+/// Whether we may do everything.
+pub fn is_root() -> bool {
     // The owner of our own entry in /proc is the user we run as.
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").map(|m| m.uid() == 0).unwrap_or(false)
@@ -210,8 +214,10 @@ mod tests {
     #[test]
     fn every_program_the_lab_asks_for_is_in_the_table() {
         let known: Vec<&str> = PROGRAMS.iter().map(|p| p.0).collect();
-        for name in ["qemu", "busybox", "dpkg-deb", "setpriv", "sha256sum", "iasl", "xz", "zstd"] {
-            assert!(known.contains(&name), "{name}");
+        let quick = ["qemu", "busybox", "dpkg-deb", "setpriv", "sha256sum", "iasl", "xz", "zstd"];
+        let machine = ["qemu-img", "debootstrap", "mke2fs"];
+        for name in quick.iter().chain(&machine) {
+            assert!(known.contains(name), "{name}");
         }
     }
 

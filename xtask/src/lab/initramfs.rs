@@ -12,6 +12,8 @@ use super::scenario::{Scenario, Step};
 
 /// The first process.
 const INIT: &str = include_str!("../../../lab/guest/init");
+/// The function it sends results with.
+const RECORD: &str = include_str!("../../../lab/guest/record");
 
 /// What every guest loads: the way back to the host, and the file quietcore reads MSRs from.
 const MODULES: &[&str] = &["virtio_pci", "virtio_console", "msr"];
@@ -26,6 +28,7 @@ pub fn build(
 ) -> Result<Vec<u8>> {
     let mut a = Archive::default();
     a.file("init", 0o755, INIT.as_bytes());
+    a.file("lab/record", 0o644, RECORD.as_bytes());
     let busybox = host::find_program("busybox").context("busybox went away")?;
     a.file("bin/busybox", 0o755, &read(&busybox)?);
     a.link("bin/sh", "busybox");

@@ -1,6 +1,6 @@
 //! What the guest sent: records with lengths and checksums in their headers.
 //!
-//! `lab/guest/init` writes them; its head describes the format.
+//! `lab/guest/record` writes them; its head describes the format.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -33,25 +33,35 @@ struct Header {
 pub fn parse(bytes: &[u8], sum: &dyn Fn(&[u8]) -> Result<String>) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     let mut rest = bytes;
-    while let Some(end) = rest.iter().position(|b| *b == b'\n') {
-        let line = String::from_utf8_lossy(&rest[..end]).into_owned();
-        let Header { mut record, lengths: [out, err], sums } = header(&line)?;
-        rest = &rest[end + 1..];
-        if rest.len() < out.saturating_add(err) {
-            break;
-        }
-        record.stdout = rest[..out].to_vec();
-        record.stderr = rest[out..out + err].to_vec();
-        rest = &rest[out + err..];
-        for (blob, told) in [(&record.stdout, &sums[0]), (&record.stderr, &sums[1])] {
-            let found = sum(blob)?;
-            if found != *told {
-                bail!("{} arrived damaged: checksum {found}, sent as {told}", record.name);
-            }
-        }
+    while let Some((record, length)) = first(rest, sum)? {
+        rest = &rest[length..];
         records.push(record);
     }
     Ok(records)
+}
+
+/// The record that `bytes` begin with and its length; `None` while it is incomplete.
+pub fn first(
+    bytes: &[u8],
+    sum: &dyn Fn(&[u8]) -> Result<String>,
+) -> Result<Option<(Record, usize)>> {
+    let Some(end) = bytes.iter().position(|b| *b == b'\n') else { return Ok(None) };
+    let line = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let Header { mut record, lengths: [out, err], sums } = header(&line)?;
+    let blobs = &bytes[end + 1..];
+    let length = out.saturating_add(err);
+    if blobs.len() < length {
+        return Ok(None);
+    }
+    record.stdout = blobs[..out].to_vec();
+    record.stderr = blobs[out..length].to_vec();
+    for (blob, told) in [(&record.stdout, &sums[0]), (&record.stderr, &sums[1])] {
+        let found = sum(blob)?;
+        if found != *told {
+            bail!("{} arrived damaged: checksum {found}, sent as {told}", record.name);
+        }
+    }
+    Ok(Some((record, end + 1 + length)))
 }
 
 fn header(line: &str) -> Result<Header> {
