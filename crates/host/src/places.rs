@@ -1,7 +1,7 @@
 //! Places that differ in one number, told as one: `/proc/irq/{24-26,30}/smp_affinity`.
 //!
-//! A machine with eighty CPUs has eighty governors; a table of them hides what changes. Nothing is
-//! lost: the numbers stand in the kernel's own list format.
+//! A machine with eighty CPUs has eighty governors; a table of them hides what changes. The numbers
+//! stand in the kernel's own list format; of very many (threads) only the first are named.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -41,8 +41,17 @@ impl<K> fmt::Display for Folded<K> {
         self.parts.iter().try_for_each(|part| match part {
             Part::Text(text) => f.write_str(text),
             Part::Number(number) => number.fmt(f),
-            Part::Numbers(numbers) => write!(f, "{{{}}}", list(numbers)),
+            Part::Numbers(numbers) => write!(f, "{{{}}}", shortened(&list(numbers))),
         })
+    }
+}
+
+/// Threads are many, and their numbers tell nobody anything.
+fn shortened(list: &str) -> String {
+    const LONGEST: usize = 40;
+    match list.len() > LONGEST {
+        true => format!("{},…", &list[..list[..LONGEST].rfind(',').unwrap_or(LONGEST)]),
+        false => list.to_owned(),
     }
 }
 

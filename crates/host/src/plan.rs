@@ -120,7 +120,8 @@ impl Plan {
         }
         changes.rows.extend(self.boot.iter().flat_map(boot::Proposed::rows));
         rest.rows.extend(self.boot.iter().flat_map(boot::Proposed::obstacles));
-        vec![changes, rest, self.reasons()]
+        let line = self.boot.iter().filter(|boot| !boot.is_in_force()).map(boot::Proposed::table);
+        [changes].into_iter().chain(line).chain([rest, self.reasons()]).collect()
     }
 
     fn reasons(&self) -> Table {

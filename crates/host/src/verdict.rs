@@ -4,7 +4,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::{CpuSet, Evidence, Finding, Impact, Reading, Status};
 use quietcore_sys::{HostError, Trouble};
 
-use crate::Check;
+use crate::{Check, knobs};
 
 /// What a check says of a host.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,7 +111,7 @@ impl Verdict {
     /// The command that mends it; dropped where there is nothing to mend.
     #[must_use]
     pub fn fix(mut self, command: impl Into<String>) -> Self {
-        if matches!(self.status, Status::Fail | Status::Warn) {
+        if self.is_bad() {
             self.fix = Some(command.into());
         }
         self
@@ -136,11 +136,16 @@ impl Verdict {
         &self.title
     }
 
+    fn is_bad(&self) -> bool {
+        matches!(self.status, Status::Fail | Status::Warn)
+    }
+
     fn new(status: Status, title: impl Into<String>) -> Self {
         Self { status, title: title.into(), evidence: Vec::new(), us: None, fix: None }
     }
 
     pub(crate) fn into_finding(self, check: &Check) -> Finding {
+        let knob = knobs::mending(check.id).filter(|_| self.is_bad()).map(str::to_owned);
         Finding {
             id: check.id.to_owned(),
             cause: check.cause,
@@ -152,6 +157,7 @@ impl Verdict {
                 text: check.cost.text.to_owned(),
                 origin: check.cost.origin.to_owned(),
             },
+            knob,
             fix: self.fix,
             waiver: None,
         }

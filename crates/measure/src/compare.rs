@@ -298,6 +298,7 @@ mod tests {
             evidence: vec![],
             impact: Impact { us: 1.0, text: String::new(), origin: String::new() },
             fix: None,
+            knob: None,
             waiver: None,
         };
         Section::Findings(Findings::new("audit", list.iter().map(one).collect()))

@@ -98,6 +98,9 @@ pub struct Finding {
     /// The command that mends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+    /// The knob of `quietcore plan` that mends it and can take it back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub knob: Option<String>,
     /// The waiver that covers it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiver: Option<Waiver>,

@@ -356,6 +356,7 @@ mod tests {
             evidence: Vec::new(),
             impact: Impact { us, text: String::new(), origin: String::new() },
             fix: None,
+            knob: None,
             waiver: None,
         }
     }

@@ -92,6 +92,7 @@ fn findings(name: &str, findings: &[Finding], csv: &mut Csv) {
         "origin",
         "evidence",
         "fix",
+        "knob",
         "waiver",
         "waiver_expires",
     ]);
@@ -109,6 +110,7 @@ fn findings(name: &str, findings: &[Finding], csv: &mut Csv) {
             &f.impact.origin,
             &evidence.join("\n"),
             f.fix.as_deref().unwrap_or_default(),
+            f.knob.as_deref().unwrap_or_default(),
             waiver.map_or("", |w| &w.reason),
             waiver.map_or("", |w| &w.expires),
         ]);

@@ -115,6 +115,7 @@ fn unknown(id: &str, title: &str, us: f64) -> Finding {
         evidence: vec![Evidence { source: "/proc/x".into(), value: "not permitted".into() }],
         impact: Impact { us, text: String::new(), origin: String::new() },
         fix: None,
+        knob: None,
         waiver: None,
     }
 }

@@ -12,7 +12,7 @@ mod menu;
 mod program;
 
 use quietcore_facts::Facts;
-use quietcore_measure::Cell;
+use quietcore_measure::{Cell, Table};
 use quietcore_sys::Host;
 use quietcore_sys::lease::{Lease, LeaseError, Slot, TakenBack};
 
@@ -259,9 +259,17 @@ impl Proposed {
             vec!["boot line".into(), place.into(), Cell::Empty, before, after.into()]
         };
         let missing = self.missing.iter().map(|p| row(&p.name, Cell::Empty, &p.to_string()));
-        let line = row("the whole line, booted once", self.before.as_str().into(), &self.after);
         let files = self.places.iter().map(|place| row(place, Cell::Empty, "for one boot"));
-        missing.chain([line]).chain(files).collect()
+        missing.chain(files).collect()
+    }
+
+    /// The whole line, as it is and as it is tried.
+    pub fn table(&self) -> Table {
+        let mut table = Table::new("plan_boot", "The boot line, tried once", &["when", "line"]);
+        for (when, line) in [("now", &self.before), ("next boot", &self.after)] {
+            table.rows.push(vec![when.into(), line.as_str().into()]);
+        }
+        table
     }
 
     /// What stands against it: knob, place, places, state.

@@ -101,6 +101,11 @@ pub fn named(id: &str) -> Option<&'static Knob> {
     ALL.iter().copied().find(|knob| knob.id == id)
 }
 
+/// The knob that makes a check pass: one that acts at once before one of the boot line.
+pub fn mending(check: &str) -> Option<&'static str> {
+    ALL.iter().find(|knob| knob.checks.contains(&check)).map(|knob| knob.id)
+}
+
 macro_rules! knobs {
     ($($name:ident,)*) => {
         $(mod $name;)*

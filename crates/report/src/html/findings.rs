@@ -83,6 +83,9 @@ fn card(f: &Finding, id: &str, open: bool, out: &mut String) {
             Esc(fix)
         );
     }
+    if let Some(knob) = &f.knob {
+        put!(out, "<h3>Knob</h3>\n<p><code>{}</code></p>\n", Esc(knob));
+    }
     if let Some(waiver) = &f.waiver {
         put!(
             out,

@@ -94,6 +94,9 @@ fn full(finding: &Finding, page: &mut Page) {
             page.line(&format!("{label}{line}"));
         }
     }
+    if let Some(knob) = &finding.knob {
+        page.wrapped(&labelled("knob"), knob, Style::Info);
+    }
     if let Some(waiver) = &finding.waiver {
         let text = format!("{} (until {})", waiver.reason, waiver.expires);
         page.wrapped(&labelled("waived"), &text, Style::Plain);

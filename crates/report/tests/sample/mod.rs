@@ -158,6 +158,7 @@ fn finding(
         evidence: evidence.iter().map(read).collect(),
         impact: Impact { us, text: text.into(), origin: origin.into() },
         fix: fix.map(String::from),
+        knob: None,
         waiver: None,
     }
 }

@@ -206,6 +206,7 @@ mod tests {
             evidence: Vec::new(),
             impact: Impact { us: 1.0, text: String::new(), origin: String::new() },
             fix: None,
+            knob: None,
             waiver: None,
         }
     }
