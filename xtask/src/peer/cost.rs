@@ -98,7 +98,8 @@ impl Tool<'_> {
     }
 }
 
-fn spread<T: Ord + Copy>(mut values: Vec<T>, unit: &str, show: impl Fn(T) -> String) -> String {
+/// `median unit (least–most)`.
+pub fn spread<T: Ord + Copy>(mut values: Vec<T>, unit: &str, show: impl Fn(T) -> String) -> String {
     values.sort_unstable();
     match (values.first(), values.get(values.len() / 2), values.last()) {
         (Some(&least), Some(&median), Some(&most)) => {

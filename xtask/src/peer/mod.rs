@@ -1,4 +1,4 @@
-//! Other tools, asked about the same hosts: `cargo xtask peer latency-audit`.
+//! Other tools beside this one: `cargo xtask peer latency-audit`, `cargo xtask peer tuned`.
 //!
 //! A comparison that only counts what the other tool lacks proves little, so every doubt is
 //! decided in the other tool's favour: it is shown the bad host file by file, a complaint under any
@@ -18,6 +18,7 @@ mod cost;
 mod latency_audit;
 mod tally;
 mod tree;
+mod tuned;
 
 use bad_host::{BadHost, Snapshot};
 use latency_audit::{Answers, LatencyAudit};
@@ -40,6 +41,11 @@ enum Peer {
     /// root, or a kernel that lets users have one). Prints Markdown. The last part runs both tools
     /// on this machine in turn and compares their cost.
     LatencyAudit(Options),
+    /// Has tuned (Debian's package) and quietcore tune the same places in turn, then kills both
+    ///
+    /// Unpacks tuned below the target folder and runs both in namespaces of their own, where the
+    /// places are files: nothing of this machine is changed. Prints Markdown. Needs root.
+    Tuned(tuned::Options),
 }
 
 #[derive(clap::Args)]
@@ -53,14 +59,23 @@ struct Options {
 }
 
 pub fn main(args: &Args) -> ExitCode {
-    let Peer::LatencyAudit(options) = &args.peer;
-    match compare(options) {
+    let done = match &args.peer {
+        Peer::LatencyAudit(options) => compare(options),
+        Peer::Tuned(options) => duel(options),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("peer: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn duel(options: &tuned::Options) -> Result<()> {
+    let dirs = Dirs::find()?;
+    let quietcore = build(&dirs)?;
+    tuned::duel(options, &dirs.work, quietcore)
 }
 
 fn compare(options: &Options) -> Result<()> {
