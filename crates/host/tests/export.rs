@@ -120,18 +120,21 @@ impl Desk {
                 after: Value::file("new 'lines'\n%s\\n\n", 0o640),
                 state: State::Change(there),
                 optional: false,
+                follows: None,
             },
             Item {
                 slot: self.file_slot("none.conf"),
                 after: Value::file("a\n", 0o600),
                 state: State::Change(Value::Absent),
                 optional: false,
+                follows: None,
             },
             Item {
                 slot: Slot::Folder { path: path("folder") },
                 after: Value::folder(),
                 state: State::Change(Value::Absent),
                 optional: false,
+                follows: None,
             },
         ]
     }
@@ -158,6 +161,7 @@ impl Desk {
                 after: Value::text("a>b"),
                 state: State::Change(Value::Absent),
                 optional: false,
+                follows: None,
             },
         ]
     }
@@ -211,7 +215,7 @@ impl Drop for Desk {
 
 fn item(slot: Slot, from: &str, to: &str) -> Item {
     let state = State::Change(Value::text(from));
-    Item { slot, after: Value::text(to), state, optional: false }
+    Item { slot, after: Value::text(to), state, optional: false, follows: None }
 }
 
 fn plan(items: Vec<Item>) -> Plan {
@@ -340,9 +344,24 @@ fn root_a_host_that_is_not_as_planned_is_left_alone_and_failures_are_told() {
 }
 
 #[test]
+fn a_place_that_follows_another_comes_after_it_and_is_undone_before_it() {
+    let mut items = vec![
+        item(Slot::word("/max"), "90", "10"),
+        item(Slot::word("/other"), "1", "2"),
+        item(Slot::word("/min"), "50", "5"),
+    ];
+    items[0].follows = Some(Slot::word("/min"));
+    let script = sh(&plan(items), "t");
+    let moves: Vec<&str> =
+        script.lines().filter_map(|l| l.strip_prefix("    move word ")).collect();
+    let done = ["/min 50 5", "/other 1 2", "/max 90 10"];
+    assert_eq!(moves, [done.as_slice(), &["/max 10 90", "/other 2 1", "/min 5 50"]].concat());
+}
+
+#[test]
 fn what_a_script_cannot_do_is_said_in_it() {
     let bytes = |text: &str| Value::file(text, 0o644);
-    let unset = |slot, after, state| Item { slot, after, state, optional: true };
+    let unset = |slot, after, state| Item { slot, after, state, optional: true, follows: None };
     let file = || Slot::File { path: "/etc/x".into() };
     let items = vec![
         unset(file(), bytes("no newline"), State::Change(Value::Absent)),
@@ -357,8 +376,14 @@ fn what_a_script_cannot_do_is_said_in_it() {
     ];
     let mut plan = plan(items);
     let parameter = Parameter { name: "nohz_full".into(), value: Some("2-5".into()) };
-    plan.boot =
-        Some(boot::Proposed { parameters: vec![parameter.clone()], missing: vec![parameter] });
+    plan.boot = Some(boot::Proposed {
+        parameters: vec![parameter.clone()],
+        missing: vec![parameter],
+        before: "quiet".into(),
+        after: "quiet nohz_full=2-5".into(),
+        conflicts: Vec::new(),
+        places: Vec::new(),
+    });
     let script = sh(&plan, "t");
     assert_eq!(script.matches("LEFT OUT").count(), 3, "{script}");
     for part in [

@@ -21,7 +21,7 @@ const WIDTH: usize = 96;
 
 /// The plan as a script; `title` says of which profile, CPUs and host.
 pub fn sh(plan: &Plan, title: &str) -> String {
-    let lines: Vec<Line> = plan.items().map(|(_, item)| line(item)).collect();
+    let lines = lines(plan);
     let moves: Vec<&Move> = lines.iter().filter_map(Line::as_move).collect();
     let mut script = String::from("#!/bin/sh\n");
     comment(&mut script, "", "", title);
@@ -122,6 +122,16 @@ impl Line {
             Self::Remark(text) => comment(script, "    ", "  ", text),
         }
     }
+}
+
+/// A line for every item, the changes among them in the order in which they must be made: some
+/// stand in the place of another that follows them.
+fn lines(plan: &Plan) -> Vec<Line> {
+    let changes = plan.changes();
+    let of = |slot: &Slot| plan.items().map(|(_, item)| item).find(|item| item.slot == *slot);
+    let mut ordered = changes.iter().filter_map(|change| of(&change.slot));
+    let in_turn = |item| if Item::is_change(item) { ordered.next().unwrap_or(item) } else { item };
+    plan.items().map(|(_, item)| item).map(in_turn).map(line).collect()
 }
 
 fn line(item: &Item) -> Line {
