@@ -74,7 +74,7 @@ Description=Tune this host for latency, and verify that it holds
 # Whoever comes later undoes it.
 After=systemd-udev-settle.service systemd-modules-load.service systemd-sysctl.service
 After=network-online.target irqbalance.service tuned.service cpupower.service cpufrequtils.service
-After=cpuspeed.service cpufreqd.service ondemand.service tlp.service thermald.service
+After=cpuspeed.service cpufreqd.service ondemand.service thermald.service
 After=power-profiles-daemon.service auditd.service ksmtuned.service numad.service
 Wants=network-online.target
 RequiresMountsFor={state}

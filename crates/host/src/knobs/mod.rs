@@ -111,10 +111,10 @@ macro_rules! knobs {
         $(mod $name;)*
 
         /// Every knob, in the order in which they are applied: who would undo a change is stopped
-        /// first; cards, whose drivers ask for interrupts anew, come before interrupts, those
-        /// before the threads that follow them; the boot line comes last. They are taken
-        /// back in reverse: what hides or holds another setting (a governor its preference, turbo
-        /// the frequencies) comes after it.
+        /// first; a partition resets the CPUs of threads; cards, whose drivers ask for interrupts
+        /// anew, come before interrupts, those before the threads that follow them; the boot line
+        /// comes last. They are taken back in reverse: what hides or holds another setting (a
+        /// governor its preference, turbo the frequencies) comes after it.
         pub const ALL: &[&Knob] = &[$(&$name::KNOB,)*];
 
         #[cfg(test)]
@@ -134,6 +134,7 @@ knobs! {
     uncore_frequency,
     c_state_latency,
     c_state_qos,
+    cpuset,
     workqueue_cpumask,
     nic_runtime_pm,
     nic_rings,

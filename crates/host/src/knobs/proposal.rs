@@ -77,6 +77,7 @@ impl Proposal {
         let state = match facts.host().look(&slot) {
             Ok(now) if slot.same(&now, &after) => State::Already,
             Ok(now) => State::Change(now),
+            Err(Trouble::Missing) if self.makes(&slot) => State::Change(Value::Absent),
             Err(Trouble::Missing) => State::Absent("this host does not have it".to_owned()),
             Err(trouble) => State::Stuck(trouble.to_string()),
         };
@@ -88,6 +89,13 @@ impl Proposal {
         if let Some(item) = self.items.last_mut() {
             item.follows = Some(other);
         }
+    }
+
+    /// Whether a file of the kernel comes with a folder that is to be made, as a control group's.
+    fn makes(&self, slot: &Slot) -> bool {
+        self.items
+            .iter()
+            .any(|item| matches!(item.state, State::Change(_)) && item.slot.is_folder_of(slot))
     }
 
     /// The CPUs of a thread. One that has ended is none, and it may end before it is moved.

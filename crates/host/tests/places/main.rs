@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod bench;
+mod cpusets;
 mod network;
 mod recorded;
 mod threads;

@@ -10,16 +10,16 @@ use quietcore_sys::{Host, sched};
 use crate::bench::{cores, propose, there_and_back};
 
 /// A process that waits until it is dropped.
-struct Sleeper(Child);
+pub struct Sleeper(Child);
 
 impl Sleeper {
-    fn on(cpus: &str) -> Self {
+    pub fn on(cpus: &str) -> Self {
         let child = Self(Command::new("sleep").arg("600").spawn().unwrap());
         sched::place(child.tid() as i32, &CpuSet::parse_list(cpus).unwrap()).unwrap();
         child
     }
 
-    fn tid(&self) -> u32 {
+    pub fn tid(&self) -> u32 {
         self.0.id()
     }
 
@@ -27,7 +27,7 @@ impl Sleeper {
         matches!(slot, Slot::Affinity { tid, .. } if *tid == self.tid())
     }
 
-    fn cpus(&self) -> String {
+    pub fn cpus(&self) -> String {
         sched::affinity(self.tid() as i32).unwrap().to_string()
     }
 }

@@ -298,6 +298,9 @@ impl Lease {
         let (mut new, mut again, mut todo) = (Vec::new(), Vec::new(), Vec::new());
         for Change { slot, want, optional } in changes {
             let now = match host.look(slot) {
+                Err(Trouble::Missing) if changes.iter().any(|c| c.slot.is_folder_of(slot)) => {
+                    Ok(Value::Absent)
+                }
                 // A thread that has ended since the plan was made.
                 Err(Trouble::Missing) if *optional => continue,
                 now => now,
@@ -550,6 +553,10 @@ fn outcome(host: &mut Host, entry: &Entry, boot: &str) -> Outcome {
     let slot = &entry.slot;
     if !is_of(entry, boot) {
         return Outcome::Rebooted;
+    }
+    if matches!((slot, &entry.before), (Slot::Knob { .. }, Value::Absent)) {
+        // It goes with its folder, which was made before it and is taken back after it.
+        return Outcome::Restored;
     }
     if let (Slot::File { path }, true) = (slot, host.is_live()) {
         if let Err(error) = slot::remove_leftover(path) {

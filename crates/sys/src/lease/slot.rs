@@ -133,6 +133,16 @@ impl Slot {
         }
     }
 
+    /// Whether this is the folder that a file of the kernel is in: it comes and goes with it.
+    pub fn is_folder_of(&self, file: &Self) -> bool {
+        match (self, file) {
+            (Self::Folder { path: folder }, Self::Knob { path, .. }) => {
+                path.rsplit_once('/').is_some_and(|(parent, _)| parent == folder)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether two values mean the same here: `always [madvise] never` is `madvise`, `0-2` is
     /// `0,1,2`.
     pub fn same(&self, a: &Value, b: &Value) -> bool {
