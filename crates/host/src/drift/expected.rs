@@ -59,7 +59,13 @@ mod tests {
     use quietcore_sys::lease::Loader;
 
     fn item(path: &str, state: State) -> Item {
-        Item { slot: Slot::word(path), after: Value::text("1"), state, optional: false }
+        Item {
+            slot: Slot::word(path),
+            after: Value::text("1"),
+            state,
+            optional: false,
+            follows: None,
+        }
     }
 
     fn entry(slot: Slot, ours: &[&str]) -> Entry {
