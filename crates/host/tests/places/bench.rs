@@ -1,5 +1,6 @@
 //! A plan of one knob, carried out and taken back.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use quietcore_facts::Facts;
@@ -18,7 +19,8 @@ pub fn propose(facts: &Facts, knob: &str, value: &str, cpus: &Cores) -> Proposal
     let knob = named(knob).unwrap();
     let value = Setting::parse(knob.takes, value).unwrap();
     let mut proposal = Proposal::default();
-    (knob.propose)(facts, &Ask { value: &value, cpus, reach: Reach::Whole }, &mut proposal);
+    let ask = Ask { value: &value, knobs: &BTreeMap::new(), cpus, reach: Reach::Whole };
+    (knob.propose)(facts, &ask, &mut proposal);
     proposal
 }
 
