@@ -68,6 +68,10 @@ impl Plan {
         self.steps.iter().flat_map(|step| step.items.iter().map(|item| (step.knob, item)))
     }
 
+    pub(crate) fn items_mut(&mut self) -> impl Iterator<Item = &mut Item> {
+        self.steps.iter_mut().flat_map(|step| step.items.iter_mut())
+    }
+
     /// What has to be written, in order; the boot line aside.
     pub fn changes(&self) -> Vec<Change> {
         let mut items: Vec<&Item> =

@@ -158,12 +158,9 @@ pub fn install(
     }
     let grub = grub_of(&Loader::now(host), host).ok_or_else(none)??;
     match stage {
-        Stage::Trial => grub.try_once(lease, host, wanted)?,
-        Stage::Permanent => grub.keep(lease, host, wanted)?,
+        Stage::Trial => grub.try_once(lease, host, wanted),
+        Stage::Permanent => grub.keep(lease, host, wanted),
     }
-    // A boot loader reads the disk and knows nothing of what the file system has yet to write
-    // beside the files.
-    program::run(&program::find(&["sync"])?, &[], "").map(drop)
 }
 
 /// Whether a place belongs to the boot line: a file of the loader or for it.

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use quietcore_facts::Facts;
 use quietcore_sys::Host;
-use quietcore_sys::lease::{self, Entry, Lease, LeaseError, Made, Slot, TakenBack, Term};
+use quietcore_sys::lease::{self, Change, Entry, Lease, LeaseError, Made, Slot, TakenBack, Term};
 use serde::{Deserialize, Serialize};
 
 use crate::boot::{self, BootError, Remade, Stage};
@@ -139,7 +139,7 @@ pub fn apply(
 ) -> Result<(Host, Applied), TuneError> {
     let mut lease = Lease::take(folder, LEASE, facts.host())?;
     let (earlier, term) = (tuning_of(lease.about())?, lease.term().clone());
-    let plan = plan(&facts, &order.profile, &order.cpus, order.reach);
+    let mut plan = plan(&facts, &order.profile, &order.cpus, order.reach);
     let mut host = facts.into_host();
     let mut tuning = Tuning {
         profile: order.profile.clone(),
@@ -158,7 +158,7 @@ pub fn apply(
         }
     }
     let before: Vec<Slot> = lease.entries().map(|entry| entry.slot.clone()).collect();
-    let done = go(&mut lease, &mut host, &plan, &mut tuning, earlier.as_ref(), guardian);
+    let done = go(&mut lease, &mut host, order, &mut plan, &mut tuning, earlier.as_ref(), guardian);
     match done {
         Ok(Done { made, taken_back, menu }) => {
             let phase = tuning.phase;
@@ -201,7 +201,8 @@ struct Done {
 fn go(
     lease: &mut Lease,
     host: &mut Host,
-    plan: &Plan,
+    order: &Order,
+    plan: &mut Plan,
     tuning: &mut Tuning,
     earlier: Option<&Tuning>,
     guardian: impl FnOnce() -> std::io::Result<()>,
@@ -217,7 +218,8 @@ fn go(
     let taken_back = lease.take_back(host, |entry| is_stale(entry, plan))?;
     let earlier_line = earlier.map_or(&[][..], |earlier| &earlier.parameters);
     let menu = boot::after_rollback(lease, host, earlier_line, &taken_back)?;
-    let made = lease.change(host, &plan.changes())?;
+    let mut made = stop_services(lease, host, order, plan)?;
+    made.extend(lease.change(host, &plan.changes())?);
     let refused = made.iter().filter_map(|m| Some((m.slot.clone(), m.refused.clone()?)));
     tuning.refused = refused.collect();
     // A line that was kept needs no trial when somebody has booted without it.
@@ -242,6 +244,35 @@ fn go(
         lease.set_term(Term::Kept)?;
     }
     Ok(Done { made, taken_back, menu })
+}
+
+/// Stops services before anything else: one that tunes puts its own values back as it ends, so what
+/// it held was as wanted when the plan was made and is not any more. What was there before is then
+/// what was there without it.
+fn stop_services(
+    lease: &mut Lease,
+    host: &mut Host,
+    order: &Order,
+    plan: &mut Plan,
+) -> Result<Vec<Made>, TuneError> {
+    let is_service = |slot: &Slot| matches!(slot, Slot::Unit { .. });
+    let services: Vec<Change> =
+        plan.changes().into_iter().filter(|change| is_service(&change.slot)).collect();
+    if services.is_empty() {
+        return Ok(Vec::new());
+    }
+    let made = lease.change(host, &services)?;
+    // A recorded host comes back with what was written to it.
+    let facts = Facts::of(std::mem::replace(host, Host::live()));
+    let again = crate::plan::plan(&facts, &order.profile, &order.cpus, order.reach);
+    *host = facts.into_host();
+    let stopped = std::mem::replace(plan, again);
+    for item in plan.items_mut().filter(|item| is_service(&item.slot)) {
+        if let Some((_, before)) = stopped.items().find(|(_, before)| before.slot == item.slot) {
+            *item = before.clone();
+        }
+    }
+    Ok(made)
 }
 
 /// Whether a place was changed for an earlier profile only.

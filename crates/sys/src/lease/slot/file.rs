@@ -73,9 +73,15 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A rename or a removal is on the disk when its folder is.
-fn sync_folder(path: &Path) -> Result<(), Trouble> {
-    Ok(File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()?)
+/// A rename or a removal is on the disk when its folder is; for a boot loader not yet: it reads the
+/// disk without the file system's journal, in which all of this still is.
+pub(super) fn sync_folder(path: &Path) -> Result<(), Trouble> {
+    let folder = File::open(path.parent().unwrap_or(Path::new("/")))?;
+    folder.sync_all()?;
+    if path.starts_with("/boot") {
+        rustix::fs::syncfs(&folder).map_err(io::Error::from)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The boot entry that is taken once: what makes a new boot line safe to try.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{Loader, Trouble};
@@ -39,10 +40,13 @@ fn of_utf16(bytes: &[u8]) -> String {
 pub(super) fn write(loader: &Loader, value: &Value) -> Result<(), Trouble> {
     let entry = value.as_text();
     match (loader, entry) {
-        (Loader::Grub { environment }, Some(entry)) => {
-            grub_editenv(&[environment, "set", &format!("next_entry={entry}")])
+        (Loader::Grub { environment }, entry) => {
+            match entry {
+                Some(entry) => grub_editenv(&[environment, "set", &format!("next_entry={entry}")]),
+                None => grub_editenv(&[environment, "unset", "next_entry"]),
+            }?;
+            super::file::sync_folder(Path::new(environment))
         }
-        (Loader::Grub { environment }, None) => grub_editenv(&[environment, "unset", "next_entry"]),
         (Loader::SystemdBoot, entry) => {
             run("bootctl", &["set-oneshot", entry.unwrap_or_default()]).map(drop)
         }
