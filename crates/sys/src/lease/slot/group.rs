@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::Trouble;
+use super::{Form, Trouble, knob};
 use crate::lease::value::Value;
 
 /// What a folder that is there holds, for a journal.
@@ -23,18 +23,31 @@ pub(super) fn read(path: &str) -> Result<Value, Trouble> {
 /// processes and children counts as empty.)
 pub(super) fn write(path: &str, value: &Value) -> Result<(), Trouble> {
     match value {
-        Value::Absent => fs::remove_dir(path).map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOTEMPTY | libc::EBUSY) => {
-                Trouble::Other("not empty: something else is in it".to_owned())
-            }
-            _ => error.into(),
-        })?,
+        Value::Absent => {
+            end_partition(path)?;
+            fs::remove_dir(path).map_err(|error| match error.raw_os_error() {
+                Some(libc::ENOTEMPTY | libc::EBUSY) => {
+                    Trouble::Other("not empty: something else is in it".to_owned())
+                }
+                _ => error.into(),
+            })?;
+        }
         _ => fs::create_dir(path)?,
     }
     if !super::is_kernel_path(path) {
         fs::File::open(Path::new(path).parent().unwrap_or(Path::new("/")))?.sync_all()?;
     }
     Ok(())
+}
+
+/// The kernel removes a control group in the background: threads that are given the CPUs of a
+/// partition back need them now.
+fn end_partition(folder: &str) -> Result<(), Trouble> {
+    let file = format!("{folder}/cpuset.cpus.partition");
+    match knob::write(&file, Form::Word, &Value::text("member")) {
+        Err(Trouble::Missing) => Ok(()),
+        other => other,
+    }
 }
 
 impl Value {
