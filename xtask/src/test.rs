@@ -16,7 +16,7 @@ const PINNED: &str = include_str!("../pinned-tests");
 /// What `cargo xtask test` is told.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Fuzz for minutes instead of seconds
+    /// Fuzz for minutes instead of seconds, and boot the guests that take an hour
     #[arg(long)]
     long: bool,
 }
@@ -63,6 +63,7 @@ const DENY: Step = cargo(
 const DIST: Step = cargo("tarball in a bare Debian 11", &["xtask", "dist", "--verify"]);
 /// The guests run the very binary that the tarball holds.
 const LAB: Step = cargo("guests", &["xtask", "lab", "quick", "--quietcore", dist::BINARY]);
+const LONG: Step = cargo("guests, long", &["xtask", "lab", "long", "--quietcore", dist::BINARY]);
 const MACHINE: Step = cargo("machine", &["xtask", "lab", "machine", "--quietcore", dist::BINARY]);
 
 pub fn check() -> ExitCode {
@@ -77,7 +78,10 @@ pub fn main(args: &Args) -> ExitCode {
     if !root {
         println!("not root: the tests that need it are skipped");
     }
-    let steps = [FORMAT, LINTS, LAYERS, tests, DOCS, DENY, DIST, LAB, MACHINE];
+    let mut steps = vec![FORMAT, LINTS, LAYERS, tests, DOCS, DENY, DIST, LAB, MACHINE];
+    if args.long {
+        steps.push(LONG);
+    }
     let expected = Expected { passed: pinned, all_can_run: root };
     finish(install_deny().and_then(|()| run(&steps, args.long)), expected)
 }

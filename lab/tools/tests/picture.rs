@@ -178,6 +178,7 @@ $PICTURE take a
 echo 9 >/proc/sys/net/ipv4/ip_default_ttl
 echo 1400 >/sys/class/net/lo/mtu
 $PICTURE take b
+$PICTURE compare a >now
 echo 64 >/proc/sys/net/ipv4/ip_default_ttl
 echo 65536 >/sys/class/net/lo/mtu
 $PICTURE take c
@@ -192,12 +193,13 @@ true";
         .unwrap();
     assert!(status.success(), "{status}");
     let read = |file: &str| fs::read_to_string(out.path().join(file)).unwrap();
-    let (changed, returned) = (read("changed"), read("returned"));
+    let (changed, now, returned) = (read("changed"), read("now"), read("returned"));
     for line in [
         "sysctl /proc/sys/net/ipv4/ip_default_ttl: was 64\\n, is 9\\n",
         "net /sys/class/net/lo/mtu: was 65536\\n, is 1400\\n",
     ] {
         assert!(changed.contains(line), "{changed}");
+        assert!(now.contains(line), "{now}");
         assert!(!returned.contains(line.split(':').next().unwrap()), "{returned}");
     }
     assert!(returned.contains("sysctl: "), "{returned}");

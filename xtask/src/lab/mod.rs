@@ -60,6 +60,9 @@ enum Job {
     /// 0.5 GB below target/lab, and no network except for the first run's downloads.
     #[command(after_help = EXIT_CODES)]
     Quick(Options),
+    /// Boots the scenarios that take an hour or more, in the same way
+    #[command(after_help = EXIT_CODES)]
+    Long(Options),
     /// Boots every scenario and stores what quietcore recorded of it in testdata/hosts
     ///
     /// Runs the same guests as `quick` and writes each one's `quietcore audit --record` to
@@ -105,24 +108,26 @@ struct Options {
 }
 
 pub fn main(args: &Args) -> ExitCode {
-    let (options, record) = match &args.job {
-        Job::Quick(options) => (options, false),
-        Job::Record(options) => (options, true),
+    let (options, record, all) = match &args.job {
+        Job::Quick(options) => (options, false, scenario::ALL),
+        Job::Long(options) => (options, false, scenario::LONG),
+        Job::Record(options) => (options, true, scenario::ALL),
         Job::Machine(options) => return machine::main(options),
     };
     if options.list {
-        for s in scenario::ALL {
+        for s in all {
             println!("{:<10} {}", s.name, s.about);
         }
         return ExitCode::SUCCESS;
     }
-    let chosen = match chosen_by_name(scenario::ALL, |s| s.name, &options.only) {
+    let mut chosen = match chosen_by_name(all, |s| s.name, &options.only) {
         Ok(chosen) => chosen,
         Err(e) => {
             eprintln!("lab: {e:#}");
             return ExitCode::from(2);
         }
     };
+    chosen.retain(|s| !record || s.recording.is_some());
     let mut tally = Tally::default();
     let outcome = run(options, record, &chosen, &mut tally);
     exit_code(&outcome, &tally)

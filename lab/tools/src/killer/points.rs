@@ -187,8 +187,10 @@ fn leaves_the_program(file: &str) -> bool {
     file != "/dev/null" && !INSIDE.iter().any(|start| file.starts_with(start))
 }
 
+/// Opening makes or empties a file, but none of the kernel's.
 fn opens_to_change(file: &str, flags: u64) -> bool {
-    int(flags) & (libc::O_CREAT | libc::O_TRUNC) != 0 && leaves_the_program(file)
+    let is_kernels = ["/proc/", "/sys/"].iter().any(|start| file.starts_with(start));
+    int(flags) & (libc::O_CREAT | libc::O_TRUNC) != 0 && !is_kernels && leaves_the_program(file)
 }
 
 fn makes_a_process(flags: u64) -> bool {
@@ -227,6 +229,7 @@ mod tests {
         assert!(opens_to_change("/a", flags(libc::O_WRONLY | libc::O_CREAT)));
         assert!(opens_to_change("/a", flags(libc::O_WRONLY | libc::O_TRUNC)));
         assert!(!opens_to_change("/a", flags(libc::O_WRONLY)));
+        assert!(!opens_to_change("/sys/a", flags(libc::O_WRONLY | libc::O_TRUNC)));
         assert!(!opens_to_change("/dev/null", flags(libc::O_WRONLY | libc::O_CREAT)));
     }
 }

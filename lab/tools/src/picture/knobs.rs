@@ -1,7 +1,8 @@
 //! Knobs: files of the kernel that can be read and written.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -99,9 +100,22 @@ fn knob(root: &Path, file: &Path) -> Option<(String, Entry)> {
 }
 
 fn content(file: &Path) -> String {
-    match fs::read(file) {
+    match read(file) {
         Ok(bytes) => escaped(&bytes),
         Err(error) => format!("unreadable: {error}"),
+    }
+}
+
+/// Like `fs::read` without asking for the size, which these files do not have: there are many of
+/// them, and a picture is taken after every kill.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(file)?;
+    let (mut bytes, mut page) = (Vec::new(), [0; 4096]);
+    loop {
+        match file.read(&mut page)? {
+            0 => return Ok(bytes),
+            read => bytes.extend(&page[..read]),
+        }
     }
 }
 
@@ -160,10 +174,10 @@ fn step(path: &Path, part: &str) -> Vec<PathBuf> {
 
 fn below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for path in list(folder) {
-        match path.symlink_metadata() {
-            Ok(meta) if meta.is_dir() => files.extend(below(&path)),
-            Ok(meta) if meta.is_file() => files.push(path),
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files.extend(below(&entry.path())),
+            Ok(kind) if kind.is_file() => files.push(entry.path()),
             _ => {}
         }
     }

@@ -61,7 +61,11 @@ enum Job {
         root: PathBuf,
     },
     /// Prints every difference between two pictures, and how much was compared
-    Compare { first: PathBuf, second: PathBuf },
+    Compare {
+        first: PathBuf,
+        /// Without it the first is compared with this host as it is
+        second: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -82,7 +86,9 @@ fn run(job: Job) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Job::Compare { first, second } => {
-            let verdict = compare::compare(&read(&first)?, &read(&second)?);
+            let first = read(&first)?;
+            let second = second.map_or_else(|| Ok(take(Path::new("/"))), |file| read(&file))?;
+            let verdict = compare::compare(&first, &second);
             print!("{verdict}");
             Ok(ExitCode::from(verdict.exit_code()))
         }
