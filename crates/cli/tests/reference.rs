@@ -10,7 +10,8 @@ use std::path::Path;
 
 use clap::CommandFactory;
 use quietcore_cli::Cli;
-use quietcore_host::{Kind, checks};
+use quietcore_host::profile::{Profile, SHIPPED};
+use quietcore_host::{Kind, checks, knobs};
 
 fn compare(name: &str, made: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
@@ -53,6 +54,32 @@ fn the_page_of_checks_is_what_the_checks_say() {
         .unwrap();
     }
     compare("checks.md", &page);
+}
+
+#[test]
+fn the_page_of_knobs_is_what_the_knobs_say() {
+    let profiles = SHIPPED.map(|(name, _)| (name, Profile::load(name).unwrap()));
+    let mut page = format!(
+        "# Knobs\n\n{} knobs, in the order in which they are applied; made from the code. Each is \
+         named so in a profile and after `--set`; `untouched` leaves it alone.\n",
+        knobs::ALL.len()
+    );
+    for knob in knobs::ALL {
+        write!(page, "\n## {}\n{}\n\n{}\n\n", knob.id, knob.about, knob.why).unwrap();
+        writeln!(page, "- takes: {}", knob.takes.expects()).unwrap();
+        for (name, profile) in &profiles {
+            if let Some(value) = profile.knobs.get(knob.id) {
+                writeln!(page, "- {name}: {value}").unwrap();
+            }
+        }
+        for (label, text) in [("price", knob.price), ("risk", knob.risk)] {
+            if !text.is_empty() {
+                writeln!(page, "- {label}: {text}").unwrap();
+            }
+        }
+        writeln!(page, "- proven by: {}", knob.checks.join(", ")).unwrap();
+    }
+    compare("knobs.md", &page);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn it_leaves_a_page_and_the_run_it_was_made_from() {
     let (text, run) = shown(&mut tour(dir.path(), &["--quiet"]), dir.path());
     let sections = program::sections(&run);
     assert_eq!(sections[..2], ALWAYS);
-    for name in ["jitter", "jitter_gaps", "wake", "wake_lateness"] {
+    for name in ["plan", "jitter", "jitter_gaps", "wake", "wake_lateness"] {
         assert!(sections.contains(&name), "{name} is missing: {sections:?}");
     }
     assert!(text.contains("What can stand in a latency tail"), "{text}");

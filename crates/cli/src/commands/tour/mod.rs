@@ -12,8 +12,11 @@ use quietcore_console::{
 };
 use quietcore_facts::Facts;
 use quietcore_facts::power::PowerReading;
+use quietcore_host::knobs::Cores;
+use quietcore_host::plan::{Reach, plan};
+use quietcore_host::profile::Profile;
 use quietcore_host::{Audit, Scope, Waivers, audit, power};
-use quietcore_measure::{CpuSet, Nanos, Section, Status};
+use quietcore_measure::{CpuSet, Nanos, Section, Status, Table};
 use quietcore_report::Format;
 use quietcore_spike::{Jitter, JitterSettings, SpikeError, Wake, WakeSettings};
 use quietcore_sys::Host;
@@ -27,7 +30,7 @@ const PERIOD: Nanos = Nanos::from_ms(1);
 /// Look at this host in one go: audit, idle states, jitter; one HTML report
 ///
 /// Audits the host, watches its counters for two seconds, then measures two CPUs: every gap of a
-/// spinning thread, and how late timed wake-ups come. Changes nothing. Writes an HTML page and the
+/// spinning thread, and how late timed wake-ups come; shows what `apply` would change. Changes nothing. Writes an HTML page and the
 /// JSON it was made from; prints a summary. Root sees more.
 #[derive(Args, Debug)]
 pub struct Tour {
@@ -98,7 +101,9 @@ impl Tour {
         }
 
         let mut run = watch.stop(facts.summary());
-        run.sections = parts.sections(findings, power::tables(&facts, &before, &after));
+        let mut tables = power::tables(&facts, &before, &after);
+        tables.extend(would_change(&facts)?);
+        run.sections = parts.sections(findings, tables);
         run.validity = parts.validity;
         let failed = run.sections.iter().any(|section| match section {
             Section::Findings(findings) => findings.count(Status::Fail) > 0,
@@ -131,6 +136,18 @@ impl Tour {
         let bar = Progress::time(output, "wake-ups", self.duration);
         Wake::run(&settings, facts.host(), interrupted(), |elapsed| bar.set(elapsed.0))
     }
+}
+
+/// What `plan` shows for the profile that every host can take.
+fn would_change(facts: &Facts) -> anyhow::Result<Option<Table>> {
+    let profile = Profile::load("low-latency")?;
+    let housekeeping = facts.cpus().online.clone();
+    let cores = Cores { isolated: CpuSet::new(), housekeeping };
+    let mut tables = plan(facts, &profile, &cores, Reach::Whole).tables().into_iter();
+    Ok(tables.find(|table| table.name == "plan").map(|table| {
+        let title = "What `quietcore apply` would change (its profile low-latency)";
+        Table { title: title.to_owned(), ..table }
+    }))
 }
 
 /// Two of the CPUs meant for latency, else the last two: CPU 0 has the most to do besides.
