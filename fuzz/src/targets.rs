@@ -6,10 +6,12 @@ use quietcore_facts::counters::CpuTimes;
 use quietcore_facts::irqs::Interrupts;
 use quietcore_facts::{Boot, Facts};
 use quietcore_host::placement::Map;
+use quietcore_host::profile::{self, Profile, SHIPPED};
 use quietcore_host::{Audit, Scope, Waivers, audit};
 use quietcore_measure::{CpuSet, Nanos, decode_v2, encode_v2, read_log};
 use quietcore_sys::Host;
 use quietcore_sys::host::{Snapshot, scrub};
+use quietcore_sys::lease::Standing;
 use quietcore_sys::writers::{events, exits};
 
 use crate::Target;
@@ -31,6 +33,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "scrubber", seeds: texts, run: scrubber },
     Target { name: "file_events", seeds: file_events, run: file_event },
     Target { name: "task_exits", seeds: task_exits, run: task_exit },
+    Target { name: "profile", seeds: profiles, run: profile },
+    Target { name: "knob_setting", seeds: knob_settings, run: knob_setting },
+    Target { name: "journal", seeds: journals, run: journal },
 ];
 
 fn text(bytes: &[u8]) -> String {
@@ -245,4 +250,37 @@ fn task_exit(bytes: &[u8]) {
     for exit in exits::parse(bytes) {
         assert!(exit.comm.chars().count() <= 32);
     }
+}
+
+fn profiles() -> Vec<Vec<u8>> {
+    seeds(&SHIPPED.map(|(_, text)| text))
+}
+
+fn profile(bytes: &[u8]) {
+    let _ = profile::check(&text(bytes));
+}
+
+fn knob_settings() -> Vec<Vec<u8>> {
+    seeds(&["swappiness=10", "transparent-hugepages=never", "stop-services=a.service,b.service"])
+}
+
+/// What is taken is kept under the knob's name, or was `untouched`.
+fn knob_setting(bytes: &[u8]) {
+    let mut profile = Profile::default();
+    let text = text(bytes);
+    if profile.set(&text).is_ok() {
+        let (id, value) = text.split_once('=').unwrap_or_default();
+        assert_eq!(profile.knobs.contains_key(id), value != "untouched", "{text}");
+    }
+}
+
+/// As `apply` leaves it.
+fn journals() -> Vec<Vec<u8>> {
+    seeds(&[include_str!("journal")])
+}
+
+fn journal(bytes: &[u8]) {
+    let standing = Standing::parse(bytes, &Host::recorded(Snapshot::new("fuzz")));
+    let lines = bytes.split(|byte| *byte == b'\n').count();
+    assert!(standing.damaged.iter().all(|line| (1..=lines).contains(line)));
 }
