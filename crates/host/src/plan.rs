@@ -29,6 +29,8 @@ pub struct Step {
     pub value: String,
     /// The places.
     pub items: Vec<Item>,
+    /// What it has on the boot line.
+    pub parameters: Vec<Parameter>,
 }
 
 /// What to leave out of a plan.
@@ -53,9 +55,10 @@ pub fn plan(facts: &Facts, profile: &Profile, cpus: &Cores, reach: Reach) -> Pla
             proposal.parameters.clear();
             proposal.items.retain(|item| !item.outlasts());
         }
-        parameters.extend(proposal.parameters);
-        if !proposal.items.is_empty() {
-            steps.push(Step { knob, value: value.to_string(), items: proposal.items });
+        let Proposal { items, parameters: own } = proposal;
+        parameters.extend(own.clone());
+        if !items.is_empty() || !own.is_empty() {
+            steps.push(Step { knob, value: value.to_string(), items, parameters: own });
         }
     }
     let boot = (!parameters.is_empty()).then(|| boot::propose(facts, &parameters));
@@ -134,7 +137,12 @@ impl Plan {
             "Why, at what price, at what risk",
             &["knob", "value", "why", "price", "risk"],
         );
-        for step in self.steps.iter().filter(|step| step.items.iter().any(Item::is_change)) {
+        let missing = self.boot.as_ref().map_or(&[][..], |boot| &boot.missing);
+        let is_new = |step: &&Step| {
+            step.items.iter().any(Item::is_change)
+                || step.parameters.iter().any(|parameter| missing.contains(parameter))
+        };
+        for step in self.steps.iter().filter(is_new) {
             let knob = step.knob;
             let cells = [knob.id, &step.value, knob.why, knob.price, knob.risk];
             table.rows.push(cells.map(|cell| Cell::Text(cell.to_owned())).to_vec());

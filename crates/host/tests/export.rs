@@ -219,7 +219,10 @@ fn item(slot: Slot, from: &str, to: &str) -> Item {
 }
 
 fn plan(items: Vec<Item>) -> Plan {
-    Plan { steps: vec![Step { knob: ALL[0], value: "x".into(), items }], boot: None }
+    Plan {
+        steps: vec![Step { knob: ALL[0], value: "x".into(), items, parameters: Vec::new() }],
+        boot: None,
+    }
 }
 
 /// Which of two pictures' places differ; a word in brackets counts as the word.

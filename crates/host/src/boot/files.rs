@@ -55,3 +55,10 @@ pub(super) fn settle(lease: &mut Lease, host: &mut Host, slot: &Slot) -> Result<
     }
     Ok(())
 }
+
+/// The text of an EFI variable.
+pub(super) fn of_utf16(bytes: &[u8]) -> String {
+    let units = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    let units: Vec<u16> = units.take_while(|unit| *unit != 0).collect();
+    String::from_utf16_lossy(&units)
+}

@@ -4,12 +4,14 @@
 //! ([`Stage::Trial`]). A host that does not come back boots its old line the next time. Confirmed
 //! after a boot that verifies, it becomes the line of every boot ([`Stage::Permanent`]).
 
+mod bls;
 mod compose;
 mod files;
 mod grub;
 mod loader;
 mod menu;
 mod program;
+mod systemd_boot;
 
 use quietcore_facts::Facts;
 use quietcore_measure::{Cell, Table};
@@ -17,6 +19,7 @@ use quietcore_sys::Host;
 use quietcore_sys::lease::{Lease, LeaseError, Slot, TakenBack};
 
 use crate::knobs::Parameter;
+use bls::{Bls, Reader};
 use files::{beside, content, settle};
 use grub::Grub;
 
@@ -118,15 +121,16 @@ pub fn propose(facts: &Facts, parameters: &[Parameter]) -> Proposed {
         parameters.iter().filter(|p| !compose::is_taken(boot, p)).cloned().collect();
     let host = facts.host();
     let before = running_line(host);
-    let grub = grub_of(&Loader::of(facts), host).and_then(Result::ok).filter(|_| host.is_live());
-    let own = grub.as_ref().map_or(Vec::new(), |grub| grub.own(host));
+    let scheme = Scheme::of(host).and_then(Result::ok);
+    let own = scheme.as_ref().map_or(Vec::new(), |scheme| scheme.own(host));
     let users = compose::without(&before, &own);
     let configured = facts.bootfiles().files.value().and_then(|files| files.configured.as_ref());
+    let configured = configured.filter(|_| !matches!(scheme, Some(Scheme::Bls(_))));
     let behind = configured.map_or(String::new(), |configured| configured.ordinary.clone());
     let after = compose::with(&users, parameters, &behind);
-    let place = |word: &str| match &grub {
-        Some(grub) => grub.stands(host, word),
-        None => "the boot loader's configuration".to_owned(),
+    let place = |word: &str| match &scheme {
+        Some(Scheme::Grub(grub)) => grub.stands(host, word),
+        _ => "the boot loader's configuration".to_owned(),
     };
     let conflicts = parameters.iter().filter_map(|wanted| {
         let conflict = compose::conflict(&after, std::slice::from_ref(wanted))?;
@@ -134,7 +138,7 @@ pub fn propose(facts: &Facts, parameters: &[Parameter]) -> Proposed {
         Some((wanted.clone(), format!("remove `{taken}` from {} first", place(&taken))))
     });
     let conflicts = conflicts.collect();
-    let places = grub.map_or(Vec::new(), |grub| grub.places());
+    let places = scheme.map_or(Vec::new(), |scheme| scheme.places());
     Proposed { parameters: parameters.to_vec(), missing, before, after, conflicts, places }
 }
 
@@ -153,13 +157,11 @@ pub fn install(
         return Err(BootError::Odd(odd.clone()));
     }
     let none = || BootError::NoLoader { line: proposed.to_string() };
-    if !host.is_live() {
-        return Err(none());
-    }
-    let grub = grub_of(&Loader::now(host), host).ok_or_else(none)??;
-    match stage {
-        Stage::Trial => grub.try_once(lease, host, wanted),
-        Stage::Permanent => grub.keep(lease, host, wanted),
+    match (Scheme::of(host).ok_or_else(none)??, stage) {
+        (Scheme::Grub(grub), Stage::Trial) => grub.try_once(lease, host, wanted),
+        (Scheme::Grub(grub), Stage::Permanent) => grub.keep(lease, host, wanted),
+        (Scheme::Bls(bls), Stage::Trial) => bls.try_once(lease, host, wanted),
+        (Scheme::Bls(bls), Stage::Permanent) => bls.keep(lease, host, wanted),
     }
 }
 
@@ -168,7 +170,12 @@ pub fn owns(slot: &Slot) -> bool {
     match slot {
         Slot::NextBoot { .. } => true,
         Slot::Folder { path } => path == "/etc/default/grub.d",
-        Slot::File { path } => path.ends_with("/grub.cfg") || grub::is_own(path),
+        Slot::File { path } => {
+            path.ends_with("/grub.cfg")
+                || path.contains("/loader/entries/")
+                || path == CMDLINE
+                || grub::is_own(path)
+        }
         _ => false,
     }
 }
@@ -188,23 +195,77 @@ pub fn after_rollback(
     parameters: &[Parameter],
     back: &[TakenBack],
 ) -> Result<Option<Remade>, BootError> {
-    if !host.is_live() || !back.iter().any(|place| owns(&place.slot)) {
+    if !back.iter().any(|place| owns(&place.slot)) {
         return Ok(None);
     }
-    match grub_of(&Loader::now(host), host) {
-        Some(Ok(grub)) => grub.clean(lease, host, parameters, back),
+    match Scheme::of(host) {
+        Some(Ok(Scheme::Grub(grub))) => grub.clean(lease, host, parameters, back),
+        Some(Ok(Scheme::Bls(bls))) => bls.clean(lease, host, parameters, back),
         Some(Err(error)) => Ok(Some(Remade { what: error.to_string(), done: false })),
         None => Ok(None),
     }
 }
 
-/// GRUB, where it is the one; `None` for another loader.
-fn grub_of(loader: &Loader, host: &Host) -> Option<Result<Grub, BootError>> {
-    match loader {
-        Loader::UpdateGrub => Some(Grub::of("/boot/grub/grub.cfg", image(host))),
-        Loader::Mkconfig(menu) => Some(Grub::of(menu, image(host))),
-        Loader::Grubby | Loader::KernelInstall | Loader::Unknown => None,
+/// Where kernel-install keeps the parameters of kernels to come.
+const CMDLINE: &str = "/etc/kernel/cmdline";
+
+/// How this machine's boot line is changed.
+enum Scheme {
+    Grub(Grub),
+    Bls(Bls),
+}
+
+impl Scheme {
+    /// `None` for a recorded host, and where no loader is known that can boot an entry once.
+    fn of(host: &Host) -> Option<Result<Self, BootError>> {
+        if !host.is_live() {
+            return None;
+        }
+        let grub = |menu: &str| Some(Grub::of(menu, image(host)).map(Self::Grub));
+        match Loader::now(host) {
+            _ if systemd_boot::is_running() => {
+                let found = bls(host, Ok(Reader::SystemdBoot));
+                let image = "no entry of systemd-boot is a .conf file: the line of a unified kernel image lies within it";
+                Some(found.unwrap_or_else(|| Err(BootError::Unfit(image.to_owned()))))
+            }
+            Loader::UpdateGrub => grub("/boot/grub/grub.cfg"),
+            Loader::Mkconfig(menu) => grub(&menu),
+            Loader::Grubby => bls(host, grub_reader(host)),
+            Loader::KernelInstall | Loader::Unknown => None,
+        }
     }
+
+    fn own(&self, host: &Host) -> Vec<Parameter> {
+        match self {
+            Self::Grub(grub) => grub.own(host),
+            Self::Bls(bls) => bls.own(host),
+        }
+    }
+
+    fn places(&self) -> Vec<String> {
+        match self {
+            Self::Grub(grub) => grub.places(),
+            Self::Bls(bls) => bls.places(),
+        }
+    }
+}
+
+/// The folder of the entries, if there are any, with who reads them.
+fn bls(host: &Host, reader: Result<Reader, BootError>) -> Option<Result<Scheme, BootError>> {
+    let lines = host.boot_lines().unwrap_or_default();
+    let entry = lines.entries.iter().find(|line| line.file.ends_with(".conf"))?;
+    let folder = entry.file.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
+    let release = host.line("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let (cmdline, image) = (CMDLINE.to_owned(), image(host));
+    Some(reader.map(|reader| Scheme::Bls(Bls { folder, cmdline, image, release, reader })))
+}
+
+fn grub_reader(host: &Host) -> Result<Reader, BootError> {
+    let environments = ["/boot/grub2/grubenv", "/boot/grub/grubenv"];
+    let there = environments.into_iter().find(|path| host.read(path).is_ok());
+    let environment = there.ok_or_else(|| BootError::Unfit("GRUB has no grubenv".to_owned()))?;
+    let probe = program::find(&["grub2-probe", "grub-probe"])?;
+    Ok(Reader::Grub { environment: environment.to_owned(), probe })
 }
 
 /// The running kernel's line in full; of a recorded host, what was recorded of it.

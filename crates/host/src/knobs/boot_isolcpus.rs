@@ -15,6 +15,6 @@ pub const KNOB: Knob = Knob {
 };
 
 fn propose(_: &Facts, ask: &Ask, proposal: &mut Proposal) {
-    let value = format!("{},{}", ask.value.word(), ask.cpus.isolated);
-    proposal.parameter("isolcpus", Some(value));
+    let flags = format!("{},", ask.value.word());
+    proposal.parameter_of_cpus("isolcpus", &flags, &ask.cpus.isolated);
 }

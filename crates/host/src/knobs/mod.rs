@@ -175,6 +175,18 @@ knobs! {
     tcp_slow_start_after_idle,
     at_boot,
     boot_isolcpus,
+    boot_nohz_full,
+    boot_rcu_nocbs,
+    boot_irqaffinity,
+    boot_skew_tick,
+    boot_transparent_hugepage,
+    boot_max_cstate,
+    boot_idle,
+    boot_tsc,
+    boot_nosoftlockup,
+    boot_mce,
+    boot_audit,
+    boot_hugepages,
 }
 
 #[cfg(test)]

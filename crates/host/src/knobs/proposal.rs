@@ -154,6 +154,15 @@ impl Proposal {
         });
     }
 
+    /// A parameter for the boot line that names CPUs, `isolcpus=domain,2-5`; a list that names none
+    /// would mean something else.
+    pub fn parameter_of_cpus(&mut self, name: &str, flags: &str, cpus: &CpuSet) {
+        match cpus.is_empty() {
+            true => self.absent(format!("{name}="), "no CPUs are to be isolated (--cpus)"),
+            false => self.parameter(name, Some(format!("{flags}{cpus}"))),
+        }
+    }
+
     /// A parameter for the boot line.
     pub fn parameter(&mut self, name: &str, value: Option<String>) {
         self.parameters.push(Parameter { name: name.to_owned(), value });

@@ -159,7 +159,10 @@ fn effects(facts: &Facts, tuning: &Tuning, plan: &Plan, pending: bool) -> Vec<Li
     let ids: BTreeSet<(&str, &str)> = tuning
         .profile
         .chosen()
-        .filter(|(knob, _)| plan.steps.iter().any(|step| step.knob.id == knob.id) || !pending)
+        .filter(|(knob, _)| {
+            !pending
+                || plan.steps.iter().any(|step| step.knob.id == knob.id && !step.items.is_empty())
+        })
         .flat_map(|(knob, _)| knob.checks.iter().map(|check| (*check, knob.id)))
         .collect();
     let mut lines = Vec::new();

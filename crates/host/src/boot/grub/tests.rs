@@ -182,6 +182,7 @@ const HEADER: &str = "#!/bin/sh\necho 'function load_video {'\necho '  insmod al
 const WANTED: &str = "isolcpus=managed_irq,domain,2-3 nohz_full=2-3 rcu_nocbs=2-3";
 
 #[test]
+#[ignore = "needs root and grub-common: cargo test -p quietcore-host --lib boot -- --ignored"]
 fn root_a_trial_adds_one_submenu_with_every_parameter_and_leaves_every_other_byte() {
     let mut root = Root::new("");
     let (before, picture) = (root.menu(), root.picture());
@@ -210,6 +211,7 @@ fn root_a_trial_adds_one_submenu_with_every_parameter_and_leaves_every_other_byt
 }
 
 #[test]
+#[ignore = "needs root and grub-common: cargo test -p quietcore-host --lib boot -- --ignored"]
 fn root_what_is_kept_is_in_every_entry_once_and_goes_again_to_the_byte() {
     let mut root = Root::new("");
     let picture = root.picture();
@@ -241,6 +243,7 @@ fn root_what_is_kept_is_in_every_entry_once_and_goes_again_to_the_byte() {
 }
 
 #[test]
+#[ignore = "needs root and grub-common: cargo test -p quietcore-host --lib boot -- --ignored"]
 fn root_a_kernel_that_comes_meanwhile_stays_and_nothing_of_ours_does() {
     for kept in [false, true] {
         let mut root = Root::new("");
@@ -264,6 +267,7 @@ fn root_a_kernel_that_comes_meanwhile_stays_and_nothing_of_ours_does() {
 }
 
 #[test]
+#[ignore = "needs root and grub-common: cargo test -p quietcore-host --lib boot -- --ignored"]
 fn root_what_the_user_has_given_is_refused_with_its_place_or_counted_once() {
     let mut root = Root::new("");
     root.configure("# x\nGRUB_CMDLINE_LINUX=\"console=ttyS0 isolcpus=1\"\n");
@@ -287,6 +291,7 @@ fn root_what_the_user_has_given_is_refused_with_its_place_or_counted_once() {
 }
 
 #[test]
+#[ignore = "needs root and grub-common: cargo test -p quietcore-host --lib boot -- --ignored"]
 fn root_what_goes_wrong_leaves_the_old_menu() {
     let mut root = Root::new("");
     let picture = root.picture();
@@ -318,6 +323,7 @@ fn root_what_goes_wrong_leaves_the_old_menu() {
 }
 
 #[test]
+#[ignore = "needs root and grub-common: cargo test -p quietcore-host --lib boot -- --ignored"]
 fn root_a_menu_that_is_not_what_is_configured_is_not_made_anew_by_the_way() {
     let mut root = Root::new("");
     root.trial(WANTED).unwrap();
@@ -335,6 +341,7 @@ fn root_a_menu_that_is_not_what_is_configured_is_not_made_anew_by_the_way() {
 /// Every moment of a trial that was kept, as the journal tells of it: what stands in it is there,
 /// and the next write is done or is not. From each of them everything comes back.
 #[test]
+#[ignore = "needs root and grub-common: cargo test -p quietcore-host --lib boot -- --ignored"]
 fn root_ended_after_any_step_everything_comes_back() {
     let mut root = Root::new("");
     let picture = root.picture();
