@@ -23,9 +23,29 @@ fn clocks(min: i64, max: i64) -> Snapshot {
     host
 }
 
+/// One write after the other, there and in reverse, and every one is taken as it is: a lease tries
+/// again what failed on the way back, which would hide a wrong order.
+#[track_caller]
+fn strictly(mut host: Snapshot, plan: &Plan) {
+    let changes = plan.changes();
+    let places = changes.iter().map(|change| change.slot.path().unwrap());
+    let way_back: Vec<(&str, String)> =
+        places.map(|path| (path, host.text(path).unwrap().trim().to_owned())).collect();
+    for ((path, _), change) in way_back.iter().zip(&changes) {
+        let want = change.want.as_text().unwrap();
+        assert_eq!(host.write(path, want).unwrap().0, want, "{path}");
+    }
+    for (path, was) in way_back.iter().rev() {
+        if host.text(path).unwrap().trim() != was {
+            assert_eq!(host.write(path, was).unwrap().0, *was, "{path}, on the way back");
+        }
+    }
+}
+
 #[track_caller]
 fn there_and_back(host: Snapshot, wish: &Profile) -> Bench {
-    let bench = Bench::new(host, |facts| cores(facts, "2-3"));
+    let bench = Bench::new(host.clone(), |facts| cores(facts, "2-3"));
+    strictly(host, &bench.plan(wish));
     let before = bench.json();
     let (bench, _) = bench.apply(wish);
     assert_eq!(open(&bench.plan(wish)), Vec::<String>::new());
