@@ -83,7 +83,10 @@ mod tests {
             item("/refused", State::Change(Value::text("9"))),
         ];
         let knob = knobs::ALL[0];
-        let plan = Plan { steps: vec![Step { knob, value: "1".into(), items, parameters: Vec::new() }], boot: None };
+        let plan = Plan {
+            steps: vec![Step { knob, value: "1".into(), items, parameters: Vec::new() }],
+            boot: None,
+        };
         let refused = [(Slot::word("/refused"), "the kernel said no".to_owned())];
         let next = Slot::NextBoot { loader: Loader::SystemdBoot };
         let grub = Slot::File { path: "/etc/default/grub".into() };

@@ -14,6 +14,7 @@ use crate::boot::{self, Proposed};
 use crate::knobs::{self, Knob};
 use crate::places::fold;
 use crate::plan::{Plan, plan};
+use crate::profile::{Profile, SHIPPED};
 use crate::{Intent, Scope, checks};
 
 /// What is in force, item by item.
@@ -172,7 +173,7 @@ fn effects(facts: &Facts, tuning: &Tuning, plan: &Plan, pending: bool) -> Vec<Li
         let state = match verdict.status() {
             Status::Pass => State::Holds,
             Status::Fail if pending => State::Pending,
-            Status::Fail => State::Drift(verdict.title().to_owned()),
+            Status::Fail => failed(tuning, plan, knob, verdict.title()),
             Status::NotApplicable => continue,
             _ => State::Unknown(verdict.title().to_owned()),
         };
@@ -180,6 +181,23 @@ fn effects(facts: &Facts, tuning: &Tuning, plan: &Plan, pending: bool) -> Vec<Li
         lines.push(Line { knob: knob.to_owned(), item: id.to_owned(), wanted, state });
     }
     lines
+}
+
+/// What a failed check means for a knob whose places are read besides: drift, unless it was known
+/// that the knob cannot reach everything here, or the value is one that nobody ships.
+fn failed(tuning: &Tuning, plan: &Plan, knob: &str, title: &str) -> State {
+    let mut items = plan.items().filter(|(other, _)| other.id == knob).map(|(_, item)| item);
+    let refused = |item: &knobs::Item| tuning.refused.iter().any(|(slot, _)| *slot == item.slot);
+    if items.any(|item| matches!(item.state, knobs::State::Stuck(_)) || refused(item)) {
+        return State::NotHere(format!("out of the knob's reach in part: {title}"));
+    }
+    let value = tuning.profile.knobs.get(knob);
+    let shipped = SHIPPED.iter().filter_map(|(name, _)| Profile::load(name).ok());
+    if !shipped.into_iter().any(|profile| profile.knobs.get(knob) == value) {
+        let value = value.map_or(String::new(), ToString::to_string);
+        return State::Unknown(format!("{knob} = {value} is your own: {title}"));
+    }
+    State::Drift(title.to_owned())
 }
 
 impl Standing {
