@@ -187,8 +187,8 @@ impl Writers {
         Ok(())
     }
 
-    /// Sleeps until something was written, at most for `timeout` (in whole milliseconds); a signal
-    /// ends it early. Then returns all that is queued, nothing if nothing happened.
+    /// Sleeps until something was written, at most for `timeout` (rounded up to whole
+    /// milliseconds); a signal ends it early. Then returns all that is queued, often nothing.
     ///
     /// # Errors
     /// [`WritersError::Read`].
@@ -221,7 +221,9 @@ impl Writers {
         };
         let mut fds: Vec<libc::pollfd> =
             [&self.files, &self.entries].into_iter().flatten().map(wanted).collect();
-        let timeout = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
+        // Rounded up: who sleeps a little too short asks again and again until the time is up.
+        let timeout = timeout.as_nanos().div_ceil(1_000_000);
+        let timeout = libc::c_int::try_from(timeout).unwrap_or(libc::c_int::MAX);
         // SAFETY: `fds` is an array of as many valid entries as it is said to have.
         match unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout) } {
             ready @ 0.. => Ok(ready > 0),

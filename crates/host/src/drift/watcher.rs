@@ -152,11 +152,15 @@ impl Watcher {
             false => self.slots.iter().filter(|s| self.written(s).is_some()).cloned().collect(),
         };
         let read = self.read_changed(slots.clone());
-        // What was read is judged by a journal that was the same before and after.
-        self.holder = lease::holder(&self.folder);
+        // What was read is judged by a journal that was the same before and after. Who holds the
+        // lease is asked for news only: listing all locks makes the kernel wait for every CPU.
+        self.holder = if read.is_empty() { None } else { lease::holder(&self.folder) };
         match self.journal()? {
             Journal::Ended => return Ok(Heard::Over),
-            Journal::Changed => return Ok(Heard::News(Vec::new())),
+            Journal::Changed => {
+                self.holder = lease::holder(&self.folder);
+                return Ok(Heard::News(Vec::new()));
+            }
             Journal::Same => {}
         }
         let news = self.judge(&slots, read);

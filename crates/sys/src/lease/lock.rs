@@ -9,8 +9,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::LeaseError;
 
-/// The process that is changing the host through a lease of this folder right now. Asking takes
-/// nothing from anybody: it is read from the kernel's list of locks.
+/// The process that is changing the host through a lease of this folder right now. Asking takes the
+/// lock from nobody, for it is read from the kernel's list of locks; that costs a grace period of
+/// RCU, so it is nothing to ask all the time.
 pub fn holder(folder: &Path) -> Option<u32> {
     let inode = fs::metadata(folder.join("lock")).ok()?.ino();
     holder_in(&fs::read_to_string("/proc/locks").ok()?, inode)
