@@ -6,16 +6,19 @@
 //! three values: what was before, what we gave, what is there now. What somebody else has set
 //! since is left alone and told.
 //!
-//! A lease may have a [`Term`]: a moment, or the life of a process. A guardian ([`guard`]), a
+//! A lease may have a [`Term`]: a moment, or the life of a process. A guardian ([`wait`]), a
 //! process of its own, takes it back when the term is over.
 //!
 //! On a recorded host the same code runs against the recording.
 
+mod change;
+mod error;
 mod guardian;
 mod journal;
 mod lock;
 mod recorded;
 mod slot;
+mod standing;
 mod value;
 
 use std::fs;
@@ -28,141 +31,18 @@ use crate::host::{Host, Trouble};
 use journal::{Contents, Journal, Record};
 use lock::Lock;
 
+pub use change::{Change, Made, Outcome, TakenBack};
+pub use error::{LeaseError, Refusal};
 pub use guardian::{Over, is_over, spawn, until, wait, while_alive};
 pub use journal::{Entry, Term};
 pub use lock::holder;
 pub(crate) use slot::Location;
 pub use slot::{Form, Loader, Setting, Slot, dies_with_us, started_at};
+pub use standing::{Standing, look, names};
 pub use value::{Bytes, Content, Value};
 
 /// Where journals are kept unless told otherwise: on a disk, for they must outlive a reboot.
 pub const STATE: &str = "/var/lib/quietcore";
-
-/// A place and the value it is to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// The place.
-    pub slot: Slot,
-    /// The value.
-    pub want: Value,
-    /// Whether a refusal is told and passed over (an interrupt that the kernel manages itself)
-    /// instead of taking everything back.
-    pub optional: bool,
-}
-
-/// A place that was not as wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
-    /// The place.
-    pub slot: Slot,
-    /// Why an optional change was refused.
-    pub refused: Option<String>,
-}
-
-/// What became of a place when its lease was taken back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TakenBack {
-    /// The place.
-    pub slot: Slot,
-    /// What it held before the lease.
-    pub before: Value,
-    /// What became of it.
-    pub outcome: Outcome,
-}
-
-/// What became of a place when its lease was taken back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It holds again what it held.
-    Restored,
-    /// It held that already.
-    Already,
-    /// Somebody else has changed it since: left as it is.
-    Kept {
-        /// What it holds.
-        now: Value,
-        /// What we had given.
-        ours: Value,
-    },
-    /// A reboot has made it anew.
-    Rebooted,
-    /// It is gone: the process has ended, the device was taken out.
-    Gone,
-    /// It could not be put back; the journal keeps it for another try.
-    Failed(String),
-}
-
-/// Why a lease could not be had or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum LeaseError {
-    /// The state folder or a file in it.
-    #[error("{}: {source}", path.display())]
-    State {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's words.
-        source: io::Error,
-    },
-    /// Another process is at it.
-    #[error("another quietcore is changing this host (process {}; it holds {})", holder.map_or("unknown".to_owned(), |pid| pid.to_string()), path.display())]
-    Locked {
-        /// The lock.
-        path: PathBuf,
-        /// Its holder, if it said so.
-        holder: Option<u32>,
-    },
-    /// The journal was written on another machine.
-    #[error("{}: was written on another machine (its machine-id differs): nothing in it is true of this one; remove it if this machine is a copy of that one", path.display())]
-    OtherMachine {
-        /// The journal.
-        path: PathBuf,
-    },
-    /// Lines of the journal make no sense.
-    #[error("{}: damaged (line {}): take back what it still knows with `rollback`, it keeps a copy", path.display(), lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))]
-    Damaged {
-        /// The journal.
-        path: PathBuf,
-        /// Counted from 1.
-        lines: Vec<usize>,
-    },
-    /// What a place holds could not be read, so it could not be given back: nothing was changed.
-    #[error("{slot}: {why}; nothing was changed, for what cannot be read cannot be given back")]
-    Unreadable {
-        /// The place.
-        slot: Box<Slot>,
-        /// Why.
-        why: Trouble,
-    },
-    /// A place did not take its value; everything done before was taken back.
-    #[error(transparent)]
-    Refused(#[from] Box<Refusal>),
-}
-
-/// A place that did not take its value.
-#[derive(Debug, thiserror::Error)]
-#[error("{slot}: {why} (writing `{value}`){}", left(.taken_back))]
-pub struct Refusal {
-    /// The place.
-    pub slot: Slot,
-    /// What was written.
-    pub value: Value,
-    /// Why, or what it reads instead.
-    pub why: String,
-    /// What became of the changes before it.
-    pub taken_back: Vec<TakenBack>,
-}
-
-fn left(taken_back: &[TakenBack]) -> String {
-    let mut stuck =
-        taken_back.iter().filter(|t| matches!(t.outcome, Outcome::Failed(_))).peekable();
-    match stuck.peek() {
-        None => "; everything done before it was taken back".to_owned(),
-        Some(_) => {
-            let names: Vec<String> = stuck.map(|t| t.slot.to_string()).collect();
-            format!("; could not be taken back: {}", names.join(", "))
-        }
-    }
-}
 
 /// A value to be written.
 #[derive(Debug)]
@@ -475,62 +355,6 @@ impl Lease {
         let noted = self.journal.append(&record).and_then(|()| self.journal.sync());
         noted.map_err(state(&self.path))
     }
-}
-
-/// A lease as it stands in its journal, without taking it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// What it is about, as its holder has put it.
-    pub about: serde_json::Value,
-    /// Seconds since 1970 when it began.
-    pub at: u64,
-    /// Until when it holds.
-    pub term: Term,
-    /// The places that are changed.
-    pub entries: Vec<Entry>,
-    /// Lines of the journal that could not be read.
-    pub damaged: Vec<usize>,
-    /// Whether it was written on another machine.
-    pub other_machine: bool,
-}
-
-impl Standing {
-    /// What a journal says, whatever is in it.
-    pub fn parse(bytes: &[u8], host: &Host) -> Self {
-        let contents = journal::parse(bytes);
-        Self {
-            entries: live(&contents.entries, &boot(host)).cloned().collect(),
-            other_machine: !contents.machine.is_empty() && contents.machine != machine(host),
-            about: contents.about,
-            at: contents.at,
-            term: contents.term,
-            damaged: contents.damaged,
-        }
-    }
-}
-
-/// Looks at a lease; `None` if there is none. Changes nothing and waits for nobody.
-pub fn look(folder: &Path, name: &str, host: &Host) -> Result<Option<Standing>, LeaseError> {
-    let path = file_of(folder, name);
-    match fs::read(&path) {
-        Ok(bytes) => Ok(Some(Standing::parse(&bytes, host))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(LeaseError::State { path, source }),
-    }
-}
-
-/// The names of all leases of a folder.
-pub fn names(folder: &Path) -> Result<Vec<String>, LeaseError> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => return Err(LeaseError::State { path: folder.to_owned(), source }),
-    };
-    let files = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> =
-        files.filter_map(|file| file.strip_suffix(".lease").map(str::to_owned)).collect();
-    names.sort();
-    Ok(names)
 }
 
 impl Host {
