@@ -358,6 +358,7 @@ pub fn confirm(facts: Facts, folder: &Path, force: bool) -> Result<Tuning, TuneE
     (tuning.phase, tuning.confirm_within, tuning.previous) = (Phase::Kept, None, None);
     lease.describe(serde_json::to_value(&tuning).unwrap_or_default())?;
     lease.set_term(Term::Kept)?;
+    lease.end()?;
     Ok(tuning)
 }
 

@@ -104,19 +104,20 @@ pub(super) struct Journal {
     file: File,
     path: PathBuf,
     length: u64,
+    /// Whether its name is on the disk.
+    named: bool,
 }
 
 impl Journal {
-    /// Begins a journal. It comes into being whole: its first line is there when its name is.
+    /// Begins a journal; on the disk after [`Journal::sync`].
     pub(super) fn create(path: &Path, machine: &str, at: u64) -> io::Result<Self> {
         let beside = path.with_extension("new");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(0o600);
-        let mut journal = Self { file: options.open(&beside)?, path: path.to_owned(), length: 0 };
+        let mut journal =
+            Self { file: options.open(&beside)?, path: path.to_owned(), length: 0, named: false };
         journal.append(&Record::Header { format: FORMAT, machine: machine.to_owned(), at })?;
-        journal.sync()?;
         fs::rename(&beside, path)?;
-        journal.sync_folder()?;
         Ok(journal)
     }
 
@@ -132,7 +133,7 @@ impl Journal {
         file.set_len(contents.whole)?;
         file.seek(SeekFrom::Start(contents.whole))?;
         let length = contents.whole;
-        Ok(Some((Self { file, path: path.to_owned(), length }, contents)))
+        Ok(Some((Self { file, path: path.to_owned(), length, named: true }, contents)))
     }
 
     /// Adds a line. A line that did not go in whole (the disk is full) is taken out again.
@@ -148,8 +149,13 @@ impl Journal {
     }
 
     /// Returns when everything appended is on the disk.
-    pub(super) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    pub(super) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        if !self.named {
+            self.sync_folder()?;
+            self.named = true;
+        }
+        Ok(())
     }
 
     /// Ends the journal: there is nothing left to take back.
@@ -162,7 +168,7 @@ impl Journal {
     #[cfg(test)]
     pub(super) fn full() -> Self {
         let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        Self { file, path: PathBuf::from("/dev/full"), length: 0 }
+        Self { file, path: PathBuf::from("/dev/full"), length: 0, named: true }
     }
 
     fn sync_folder(&self) -> io::Result<()> {

@@ -118,7 +118,7 @@ impl Lease {
         &self.contents.about
     }
 
-    /// Says what the lease is about; on the disk when it returns.
+    /// Says what the lease is about; on the disk with the next change, or with [`Lease::end`].
     pub fn describe(&mut self, about: serde_json::Value) -> Result<(), LeaseError> {
         self.note(Record::About(about.clone()))?;
         self.contents.about = about;
@@ -130,7 +130,7 @@ impl Lease {
         &self.contents.term
     }
 
-    /// Says until when it holds; on the disk when it returns.
+    /// Says until when it holds; on the disk as [`Lease::describe`] has it.
     pub fn set_term(&mut self, term: Term) -> Result<(), LeaseError> {
         self.note(Record::Term(term.clone()))?;
         self.contents.term = term;
@@ -169,7 +169,6 @@ impl Lease {
             };
             made.push(Made { slot: self.contents.entries[job.number].slot.clone(), refused });
         }
-        self.journal.sync().map_err(state(&self.path))?;
         Ok(made)
     }
 
@@ -218,13 +217,16 @@ impl Lease {
 
     /// Nothing is written to the host before this is on the disk.
     fn put_down(&mut self, new: Vec<Entry>, again: Vec<(usize, Value)>) -> Result<(), LeaseError> {
+        if new.is_empty() && again.is_empty() {
+            return Ok(());
+        }
         if !new.is_empty() {
             self.journal.append(&Record::Before(new.clone())).map_err(state(&self.path))?;
         }
         if !again.is_empty() {
             self.journal.append(&Record::Again(again.clone())).map_err(state(&self.path))?;
         }
-        self.journal.sync().map_err(state(&self.path))?;
+        self.settle()?;
         self.contents.entries.extend(new);
         for (number, value) in again {
             self.contents.entries[number].gave(value);
@@ -322,11 +324,12 @@ impl Lease {
         self.void(gone)
     }
 
-    /// Ends a lease of which nothing is left; otherwise it stays. A damaged journal is kept beside
+    /// Ends a lease of which nothing is left; otherwise it stays, and all that was said of it is on
+    /// the disk when this returns. A damaged journal is kept beside
     /// (`.damaged`): it may be of use to a person.
-    pub fn end(self) -> Result<(), LeaseError> {
+    pub fn end(mut self) -> Result<(), LeaseError> {
         if !self.is_empty() {
-            return Ok(());
+            return self.settle();
         }
         if !self.contents.damaged.is_empty() {
             let kept = self.path.with_extension("damaged");
@@ -351,9 +354,12 @@ impl Lease {
         }
     }
 
+    fn settle(&mut self) -> Result<(), LeaseError> {
+        self.journal.sync().map_err(state(&self.path))
+    }
+
     fn note(&mut self, record: Record) -> Result<(), LeaseError> {
-        let noted = self.journal.append(&record).and_then(|()| self.journal.sync());
-        noted.map_err(state(&self.path))
+        self.journal.append(&record).map_err(state(&self.path))
     }
 }
 
