@@ -2,8 +2,10 @@
 //!
 //! Whether the host is as it was says `picture`, which shares no code with quietcore.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+use serde_json::Value;
 
 use crate::lab::evidence::{Evidence, rows};
 use crate::lab::scenario::{Scenario, Step};
@@ -17,7 +19,7 @@ macro_rules! kills {
 }
 
 /// A plan that touches fewer places proves too little.
-const PLACES: usize = 25;
+const PLACES: i64 = 25;
 
 /// Kills after a point leave the host as kills at the next one do: these meet every state once.
 const QUICK: &[&str] = &["apply:after", "rollback:after"];
@@ -134,15 +136,12 @@ fn premises(e: &Evidence, tally: &mut Tally) {
 
 fn judge(e: &Evidence, tally: &mut Tally, asked: &[&str]) {
     let run = e.json("whole").unwrap_or_default();
-    let changed: Vec<_> =
-        rows(&run, "apply").into_iter().filter(|row| row["state"] == "changed").collect();
-    let knobs: BTreeSet<_> = changed.iter().filter_map(|row| row["knob"].as_str()).collect();
-    let what = format!(
-        "apply changes {PLACES} places or more: {} of {} knobs",
-        changed.len(),
-        knobs.len()
-    );
-    tally.check(e.code("whole") == 0 && changed.len() >= PLACES, &what, || e.ending("whole"));
+    let changed: Vec<_> = rows(&run, "apply").into_iter().filter(|row| !refused(row)).collect();
+    let knobs: BTreeSet<_> = changed.iter().filter_map(|row| row.get("knob")?.as_str()).collect();
+    let places: i64 = changed.iter().filter_map(|row| row.get("places")?.as_i64()).sum();
+    let done = e.code("whole") == 0 && places >= PLACES;
+    let what = format!("apply changes {places} places of {} knobs", knobs.len());
+    tally.check(done, &what, || format!("{PLACES} are needed; {}", e.ending("whole")));
     let seen = e.number("seen", "places").unwrap_or(0);
     let least = i64::try_from(changed.len()).unwrap_or(i64::MAX);
     tally
@@ -161,6 +160,11 @@ fn judge(e: &Evidence, tally: &mut Tally, asked: &[&str]) {
             series.trouble.join("\n        ")
         });
     }
+}
+
+/// Whether the kernel refused what a row of `apply` is about.
+fn refused(row: &BTreeMap<&str, &Value>) -> bool {
+    row.get("now").and_then(|now| now.as_str()).is_none_or(|now| now.starts_with("refused"))
 }
 
 /// What a series does.
