@@ -58,6 +58,19 @@ pub enum State {
     Pending,
 }
 
+impl State {
+    /// What needs looking at comes first.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Drift(_) => 0,
+            Self::Unknown(_) => 1,
+            Self::Pending => 2,
+            Self::Holds => 3,
+            Self::NotHere(_) => 4,
+        }
+    }
+}
+
 impl Line {
     /// Whether it is not as wanted.
     pub fn is_drift(&self) -> bool {
@@ -208,7 +221,9 @@ impl Standing {
         let key = |line: &Line| {
             ((line.state.clone(), line.knob.clone(), line.wanted.clone()), line.item.clone())
         };
-        for row in fold(self.lines.iter().map(key)) {
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(|line| line.state.rank());
+        for row in fold(lines.into_iter().map(key)) {
             let (state, knob, wanted) = &row.key;
             let (state, now) = match state {
                 State::Holds => ("ok", ""),

@@ -6,7 +6,7 @@ use std::fmt;
 use super::text::{Class, Entry, Picture};
 
 /// The class whose things come and go by themselves.
-const FLEETING: &str = "task";
+pub const FLEETING: &str = "task";
 
 #[derive(Debug, Default)]
 pub struct Verdict {

@@ -65,6 +65,9 @@ enum Job {
         first: PathBuf,
         /// Without it the first is compared with this host as it is
         second: Option<PathBuf>,
+        /// The host was booted between them: no thread can be in both
+        #[arg(long)]
+        rebooted: bool,
     },
 }
 
@@ -85,9 +88,13 @@ fn run(job: Job) -> Result<ExitCode> {
             fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
             Ok(ExitCode::SUCCESS)
         }
-        Job::Compare { first, second } => {
-            let first = read(&first)?;
-            let second = second.map_or_else(|| Ok(take(Path::new("/"))), |file| read(&file))?;
+        Job::Compare { first, second, rebooted } => {
+            let mut first = read(&first)?;
+            let mut second = second.map_or_else(|| Ok(take(Path::new("/"))), |file| read(&file))?;
+            for picture in [&mut first, &mut second].into_iter().filter(|_| rebooted) {
+                let none = Class::Absent("no thread outlives a reboot".into());
+                picture.classes.insert(compare::FLEETING.into(), none);
+            }
             let verdict = compare::compare(&first, &second);
             print!("{verdict}");
             Ok(ExitCode::from(verdict.exit_code()))

@@ -86,14 +86,18 @@ fn settle(sleep: impl Fn(Duration), reads_so: impl Fn() -> bool) {
 /// One `write(2)`: the kernel takes a value whole or not at all. It is not created: a knob that
 /// is not there must not become a file.
 fn put(path: &str, text: &str) -> Result<(), Trouble> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .truncate(true)
-        .open(path)
-        .map_err(|error| refusal(path, error))?;
+    let open = OpenOptions::new().write(true).open(path);
+    let mut file = open.map_err(|error| refusal(path, error))?;
     let line = format!("{text}\n");
     match file.write(line.as_bytes()) {
-        Ok(n) if n == line.len() => Ok(()),
+        // Not before the write: a process that is killed between the two would leave nothing.
+        Ok(n) if n == line.len() => {
+            let longer = file.metadata().is_ok_and(|about| about.len() > n as u64);
+            if longer && !super::is_kernel_path(path) {
+                file.set_len(n as u64)?;
+            }
+            Ok(())
+        }
         Ok(n) => Err(Trouble::Other(format!("the kernel took {n} of {} bytes", line.len()))),
         Err(error) => Err(refusal(path, error)),
     }
