@@ -17,7 +17,9 @@ use super::{chosen_by_name, exit_code, guest, product};
 
 mod channel;
 mod image;
+mod picture;
 mod scenarios;
+mod tuned;
 mod vm;
 
 use scenarios::{ALL, Scenario};

@@ -6,10 +6,19 @@ use super::vm::Machine;
 use crate::lab::tally::Tally;
 
 mod one_shot;
+mod power_cut;
+mod tuning;
+mod unconfirmed;
 mod untouched;
 
 /// Every scenario, in the order in which they run.
-pub const ALL: &[&Scenario] = &[&untouched::SCENARIO, &one_shot::SCENARIO];
+pub const ALL: &[&Scenario] = &[
+    &untouched::SCENARIO,
+    &unconfirmed::SCENARIO,
+    &power_cut::SCENARIO,
+    &tuning::SCENARIO,
+    &one_shot::SCENARIO,
+];
 
 /// A machine's story, told step by step over several boots.
 pub struct Scenario {

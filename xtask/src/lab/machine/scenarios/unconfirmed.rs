@@ -1,0 +1,26 @@
+//! A boot line that nobody confirms: it boots once, and the machine is as it was.
+
+use anyhow::Result;
+
+use super::Scenario;
+use crate::lab::machine::vm::Machine;
+use crate::lab::machine::{picture, tuned};
+use crate::lab::tally::Tally;
+
+pub const SCENARIO: Scenario = Scenario {
+    name: "unconfirmed",
+    about: "applied, tried, not confirmed: the second reboot brings the old line and all the rest back",
+    acpi: Some("cstates.asl"),
+    after: Some("untouched"),
+    play,
+};
+
+fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
+    picture::take(m, "unconfirmed", tally)?;
+    tuned::apply(m, tally)?;
+    m.reboot()?;
+    tuned::in_force(m, tally)?;
+    m.reboot()?;
+    tuned::gone(m, tally)?;
+    picture::compare(m, "unconfirmed", "everything is as before apply", tally)
+}
