@@ -16,7 +16,7 @@ pub fn take(m: &mut Machine, name: &str, tally: &mut Tally) -> Result<()> {
 /// The machine must be now as it was then.
 pub fn compare(m: &mut Machine, then: &str, what: &str, tally: &mut Tally) -> Result<()> {
     let script = format!(
-        "picture take /root/now.picture && picture compare /root/{then}.picture /root/now.picture"
+        "picture take /root/now.picture && picture compare --rebooted /root/{then}.picture /root/now.picture"
     );
     let compared = m.run("compare", 240, &script)?;
     tally.check(compared.code == 0, what, || {

@@ -15,8 +15,8 @@ mod untouched;
 pub const ALL: &[&Scenario] = &[
     &untouched::SCENARIO,
     &unconfirmed::SCENARIO,
-    &power_cut::SCENARIO,
     &tuning::SCENARIO,
+    &power_cut::SCENARIO,
     &one_shot::SCENARIO,
 ];
 
