@@ -91,14 +91,26 @@ fn run(job: Job) -> Result<ExitCode> {
         Job::Compare { first, second, rebooted } => {
             let mut first = read(&first)?;
             let mut second = second.map_or_else(|| Ok(take(Path::new("/"))), |file| read(&file))?;
-            for picture in [&mut first, &mut second].into_iter().filter(|_| rebooted) {
-                let none = Class::Absent("no thread outlives a reboot".into());
-                picture.classes.insert(compare::FLEETING.into(), none);
+            if rebooted {
+                settle(&mut first, &mut second);
             }
             let verdict = compare::compare(&first, &second);
             print!("{verdict}");
             Ok(ExitCode::from(verdict.exit_code()))
         }
+    }
+}
+
+/// What a reboot changes by itself: no thread outlives it, and udev loads what modules it likes.
+fn settle(first: &mut Picture, second: &mut Picture) {
+    for picture in [&mut *first, &mut *second] {
+        let none = Class::Absent("no thread outlives a reboot".into());
+        picture.classes.insert(compare::FLEETING.into(), none);
+    }
+    let modules = [first, second].map(|picture| picture.classes.get_mut("module"));
+    if let [Some(Class::Taken(a)), Some(Class::Taken(b))] = modules {
+        a.retain(|key, _| b.contains_key(key));
+        b.retain(|key, _| a.contains_key(key));
     }
 }
 

@@ -22,5 +22,11 @@ fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
     tuned::in_force(m, tally)?;
     m.reboot()?;
     tuned::gone(m, tally)?;
+    // It says so until somebody has seen it.
+    let failed =
+        m.run("failed", 60, "systemctl is-failed quietcore && systemctl reset-failed quietcore")?;
+    tally.check(failed.code == 0, "the unit that took it back has failed visibly", || {
+        failed.ending()
+    });
     picture::compare(m, "unconfirmed", "everything is as before apply", tally)
 }
