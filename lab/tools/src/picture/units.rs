@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use super::text::{Class, Entry, escaped};
 
@@ -45,8 +45,12 @@ fn systemctl(args: &[&str], parse: fn(&str) -> BTreeMap<String, Entry>) -> Class
     if !Path::new(RUNNING).exists() {
         return Class::Absent("systemd does not run".into());
     }
-    let output = Command::new("systemctl").args(args).stdin(Stdio::null()).output();
-    match output {
+    let ask = || Command::new("systemctl").args(args).stdin(Stdio::null()).output();
+    // The bus gives up after 25 s, and an emulated machine that has just booted may need them.
+    let answered = |output: &std::io::Result<Output>| {
+        output.as_ref().is_ok_and(|output| output.status.success())
+    };
+    match (0..2).map(|_| ask()).find(answered).unwrap_or_else(ask) {
         Err(error) => Class::Absent(format!("systemctl: {error}")),
         Ok(output) if !output.status.success() => {
             Class::Absent(format!("systemctl {}: {}", args.join(" "), output.status))
