@@ -101,11 +101,19 @@ fn run(job: Job) -> Result<ExitCode> {
     }
 }
 
-/// What a reboot changes by itself: no thread outlives it, and udev loads what modules it likes.
+/// What a reboot changes by itself: no thread outlives it, udev loads what modules it likes, and
+/// irqbalance places every IRQ anew.
 fn settle(first: &mut Picture, second: &mut Picture) {
+    let balanced = [&*first, &*second].into_iter().all(|picture| {
+        let service = picture.entry("unit", "irqbalance.service");
+        service.is_some_and(|service| service.value.starts_with("active"))
+    });
     for picture in [&mut *first, &mut *second] {
         let none = Class::Absent("no thread outlives a reboot".into());
         picture.classes.insert(compare::FLEETING.into(), none);
+        if let Some(Class::Taken(irqs)) = picture.classes.get_mut("irq").filter(|_| balanced) {
+            irqs.retain(|key, _| !key.ends_with("/smp_affinity"));
+        }
     }
     let modules = [first, second].map(|picture| picture.classes.get_mut("module"));
     if let [Some(Class::Taken(a)), Some(Class::Taken(b))] = modules {
@@ -137,4 +145,32 @@ fn take(root: &Path) -> Picture {
     picture.classes.insert("unit".into(), live(units::services));
     picture.classes.insert("nic".into(), live(nics::take));
     picture
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picture(irqbalance: &str, irq: &str) -> Picture {
+        let text = format!(
+            "#irq\ttaken\t2\nirq\t/proc/irq/9/smp_affinity\t{irq}\t\n\
+             irq\t/proc/irq/default_smp_affinity\tf\t\n\
+             #unit\ttaken\t1\nunit\tirqbalance.service\t{irqbalance} enabled\t\n"
+        );
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn across_a_reboot_irqs_are_compared_unless_irqbalance_places_them() {
+        for (first, second, irqs) in [
+            ("active", "active", "irq: 1 compared, 0 differ"),
+            ("active", "failed", "irq: 2 compared, 1 differ"),
+            ("failed", "active", "irq: 2 compared, 1 differ"),
+        ] {
+            let (mut a, mut b) = (picture(first, "2"), picture(second, "f"));
+            settle(&mut a, &mut b);
+            let verdict = compare::compare(&a, &b).to_string();
+            assert!(verdict.contains(irqs), "{verdict}");
+        }
+    }
 }

@@ -12,6 +12,15 @@ pub struct Picture {
     pub classes: BTreeMap<String, Class>,
 }
 
+impl Picture {
+    pub fn entry(&self, class: &str, key: &str) -> Option<&Entry> {
+        match self.classes.get(class)? {
+            Class::Taken(entries) => entries.get(key),
+            Class::Absent(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub enum Class {
     Taken(BTreeMap<String, Entry>),
