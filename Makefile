@@ -12,10 +12,10 @@ help:
 	@echo "make bench      hot paths beside their peers, interleaved"
 	@echo "make dist       a static tarball for hosts without a compiler"
 
-COMPILER = cc=gcc /usr/include/stdio.h=libc6-dev
+COMPILER = cc=gcc /usr/include/stdio.h=libc6-dev clang=clang /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev pkg-config=pkg-config rustfmt=rustfmt
 LAB = qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils debootstrap=debootstrap iasl=acpica-tools busybox=busybox-static dpkg-deb=dpkg xz=xz-utils
-# Debian's cargo comes without them; rustup brings both.
-LINTERS = rustfmt=rustfmt cargo-clippy=rust-clippy
+# Debian's cargo comes without it; rustup brings it.
+LINTERS = cargo-clippy=rust-clippy
 TESTS = $(COMPILER) $(LINTERS) $(LAB) /etc/grub.d/10_linux=grub-common \
 	shellcheck=shellcheck strace=strace ansible-playbook=ansible-core
 

@@ -12,6 +12,7 @@ use serde_json::Value;
 const LAYERS: &[(&str, u8)] = &[
     ("quietcore-measure", 0),
     ("quietcore-sys", 1),
+    ("quietcore-bpf", 1),
     ("quietcore-report", 1),
     ("quietcore-console", 2),
     ("quietcore-facts", 2),
@@ -24,10 +25,13 @@ const LAYERS: &[(&str, u8)] = &[
 const ABOVE_ALL: &[&str] = &["xtask", "quietcore-fuzz", "quietcore-lab-tools"];
 
 /// Crates that may hold `unsafe`, and why.
-const MAY_HOLD_UNSAFE: &[(&str, &str)] = &[(
-    "quietcore-sys",
-    "system calls that no safe library offers, and reading the time stamp counter",
-)];
+const MAY_HOLD_UNSAFE: &[(&str, &str)] = &[
+    ("quietcore-bpf", "memory that programs in the kernel write while we read it"),
+    (
+        "quietcore-sys",
+        "system calls that no safe library offers, and reading the time stamp counter",
+    ),
+];
 
 pub fn main() -> ExitCode {
     match check() {

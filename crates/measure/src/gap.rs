@@ -91,7 +91,7 @@ impl GapStore {
     #[inline]
     pub fn push(&mut self, gap: Gap) {
         self.count += 1;
-        self.total = self.total + gap.len_ns;
+        self.total += gap.len_ns;
         if self.largest.len() < self.keep_largest {
             self.largest.push(Reverse(ByLength(gap)));
             return;

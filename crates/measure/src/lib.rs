@@ -16,6 +16,7 @@ mod nanos;
 mod quantile;
 mod reading;
 mod run;
+mod spike;
 mod window;
 
 pub use cause::Cause;
@@ -35,4 +36,5 @@ pub use run::{
     Cell, Comparison, ComparisonRow, Distribution, Findings, HostSummary, Run, SCHEMA, Section,
     Series, Table, Timeline, Validity, Verdict,
 };
+pub use spike::{Flame, Kind, KindCount, Segment, Spike, Spikes, Thread};
 pub use window::{Breaches, Window, WindowConfig, Worst};

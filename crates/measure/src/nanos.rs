@@ -1,7 +1,7 @@
 //! A duration in whole nanoseconds, parsed and printed the way the command line speaks.
 
 use std::fmt;
-use std::ops::{Add, Sub};
+use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -60,6 +60,12 @@ impl Add for Nanos {
     type Output = Self;
     fn add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
     }
 }
 

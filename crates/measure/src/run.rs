@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Finding, Nanos, Status};
+use crate::{Finding, Flame, Nanos, Spikes, Status};
 
 /// The version of the record's shape. It grows when a field changes its meaning or goes away;
 /// a reader refuses what is newer than itself.
@@ -99,6 +99,10 @@ pub enum Section {
     Timeline(Timeline),
     /// Two runs side by side.
     Comparison(Comparison),
+    /// Spikes and what they were made of.
+    Spikes(Spikes),
+    /// Where time went by call stack.
+    Flame(Flame),
 }
 
 impl Section {
@@ -110,6 +114,8 @@ impl Section {
             Self::Distribution(s) => &s.name,
             Self::Timeline(s) => &s.name,
             Self::Comparison(s) => &s.name,
+            Self::Spikes(s) => &s.name,
+            Self::Flame(s) => &s.name,
         }
     }
 }

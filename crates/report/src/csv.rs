@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quietcore_measure::{Cell, Distribution, Finding, Run, Section, Timeline};
+use quietcore_measure::{Cell, Distribution, Finding, Run, Section, Table, Timeline};
 
+use crate::spikes;
 use crate::words::{Percentile, labels};
 
 pub(crate) fn render(run: &Run) -> String {
@@ -13,13 +14,9 @@ pub(crate) fn render(run: &Run) -> String {
     let mut distributions: Vec<&str> = Vec::new();
     for section in &run.sections {
         match section {
-            Section::Table(t) => {
-                csv.section(&t.name);
-                csv.row(&t.columns);
-                for row in &t.rows {
-                    csv.row(row.iter().map(cell));
-                }
-            }
+            Section::Table(t) => table(t, &mut csv),
+            Section::Spikes(s) => table(&spikes::kinds(s), &mut csv),
+            Section::Flame(f) => table(&spikes::stacks(f), &mut csv),
             Section::Findings(f) => findings(&f.name, &f.findings, &mut csv),
             // Siblings share a block: their rows are made to be compared.
             Section::Distribution(d) if distributions.contains(&d.name.as_str()) => {}
@@ -50,6 +47,14 @@ pub(crate) fn render(run: &Run) -> String {
         }
     }
     csv.text
+}
+
+fn table(table: &Table, csv: &mut Csv) {
+    csv.section(&table.name);
+    csv.row(&table.columns);
+    for row in &table.rows {
+        csv.row(row.iter().map(cell));
+    }
 }
 
 fn head(run: &Run, csv: &mut Csv) {

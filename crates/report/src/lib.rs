@@ -6,6 +6,7 @@ mod csv;
 mod curve;
 mod html;
 mod json;
+mod spikes;
 mod text;
 mod words;
 

@@ -7,7 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod article;
+pub mod attribute;
 pub mod jitter;
+pub mod kallsyms;
+pub mod monitor;
 pub mod spin;
 pub mod surroundings;
 pub mod wake;
@@ -16,7 +19,10 @@ mod crew;
 mod sections;
 
 pub use article::Article;
+pub use attribute::{Seen, Window, attribute};
 pub use crew::SpikeError;
 pub use jitter::{CpuJitter, Jitter, JitterSettings};
+pub use kallsyms::Kallsyms;
+pub use monitor::Monitor;
 pub use surroundings::Surroundings;
 pub use wake::{Wake, WakeSettings};

@@ -14,6 +14,7 @@ mod tables;
 
 use quietcore_measure::{Distribution, Run, Section};
 
+use crate::spikes;
 use crate::words;
 use markup::{Esc, put};
 
@@ -54,6 +55,8 @@ pub(crate) fn render(run: &Run) -> String {
             Body::Section(Section::Timeline(t)) => scatter::render(t, &mut out),
             Body::Section(Section::Comparison(c)) => tables::comparison(c, &mut out),
             Body::Section(Section::Distribution(_)) => {}
+            Body::Section(Section::Spikes(s)) => tables::table(&spikes::kinds(s), &mut out),
+            Body::Section(Section::Flame(f)) => tables::table(&spikes::stacks(f), &mut out),
         }
         out.push_str("</section>\n");
     }

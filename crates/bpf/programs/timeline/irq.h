@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* What interrupts a CPU. Each is written when it ends, with both times. */
+
+/* An interrupt that lasts longer than the threshold is a spike of the watched thread it hit. */
+static __always_inline void ended(u16 kind, u32 a, u64 start, u64 now, const void *name)
+{
+	if (start)
+		record(now, kind, a, 0, start, name);
+}
+
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(irq_entry, int irq, struct irqaction *action)
+{
+	u32 number;
+	struct cpu *cpu = this_cpu(&number);
+
+	if (cpu && !cpu->irq_ts)
+		cpu->irq_ts = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* A shared line calls several actions in a row: each is written from the last one's end. */
+SEC("tp_btf/irq_handler_exit")
+int BPF_PROG(irq_exit, int irq, struct irqaction *action)
+{
+	u32 number;
+	struct cpu *cpu = this_cpu(&number);
+	char name[COMM] = {};
+
+	if (!cpu)
+		return 0;
+	bpf_probe_read_kernel_str(name, COMM, action->name);
+	ended(IRQ, irq, cpu->irq_ts, bpf_ktime_get_ns(), name);
+	cpu->irq_ts = 0;
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(softirq_entry, unsigned int vec)
+{
+	u32 number;
+	struct cpu *cpu = this_cpu(&number);
+
+	if (cpu)
+		cpu->softirq_ts = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(softirq_exit, unsigned int vec)
+{
+	u32 number;
+	struct cpu *cpu = this_cpu(&number);
+
+	if (!cpu)
+		return 0;
+	ended(SOFTIRQ, vec, cpu->softirq_ts, bpf_ktime_get_ns(), 0);
+	cpu->softirq_ts = 0;
+	return 0;
+}
+
+#define VECTOR_OF(name, id)                                                       \
+	SEC("tp_btf/" #name "_entry")                                             \
+	int BPF_PROG(name##_entry, int vector)                                    \
+	{                                                                         \
+		u32 number;                                                       \
+		struct cpu *cpu = this_cpu(&number);                              \
+		if (cpu)                                                          \
+			cpu->vector_ts = bpf_ktime_get_ns();                      \
+		return 0;                                                         \
+	}                                                                         \
+	SEC("tp_btf/" #name "_exit")                                              \
+	int BPF_PROG(name##_exit, int vector)                                     \
+	{                                                                         \
+		u32 number;                                                       \
+		struct cpu *cpu = this_cpu(&number);                              \
+		if (!cpu)                                                         \
+			return 0;                                                 \
+		ended(VECTOR, id, cpu->vector_ts, bpf_ktime_get_ns(), 0);         \
+		cpu->vector_ts = 0;                                               \
+		return 0;                                                         \
+	}
+
+VECTOR_OF(local_timer, LOCAL_TIMER)
+VECTOR_OF(reschedule, RESCHEDULE)
+VECTOR_OF(call_function, CALL_FUNCTION)
+VECTOR_OF(call_function_single, CALL_FUNCTION_SINGLE)
+VECTOR_OF(irq_work, IRQ_WORK)
+VECTOR_OF(thermal_apic, THERMAL)
+VECTOR_OF(x86_platform_ipi, PLATFORM_IPI)
+VECTOR_OF(spurious_apic, SPURIOUS)
+VECTOR_OF(error_apic, ERROR)
+
+SEC("tp_btf/nmi_handler")
+int BPF_PROG(nmi, void *handler, s64 delta, int handled)
+{
+	record(bpf_ktime_get_ns(), NMI, handled, 0, delta, 0);
+	return 0;
+}
+
+/* What the local timer interrupt is for. */
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(hrtimer, struct hrtimer___fn *timer, void *now)
+{
+	record(bpf_ktime_get_ns(), HRTIMER, 0, 0, (u64)timer->function, 0);
+	return 0;
+}
+
+SEC("tp_btf/tlb_flush")
+int BPF_PROG(tlb_flush, int reason, unsigned long pages)
+{
+	record(bpf_ktime_get_ns(), TLB_FLUSH, reason, 0, pages, 0);
+	return 0;
+}

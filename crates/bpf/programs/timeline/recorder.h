@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* The rings and who is watched. */
+
+/* Set before loading. */
+const volatile u64 min_ns;             /* what is a spike */
+const volatile u32 own_tgid;              /* quietcore's own tgid, which is never watched */
+const volatile u32 only_tgid;          /* watch this process; 0: see the next */
+const volatile bool by_list;           /* watch the tids and tgids in `watched` */
+const volatile bool by_cpu;            /* watch what runs on the CPUs in `watched` */
+const volatile bool all_switches;      /* record switches of every CPU, not only of watched threads */
+const volatile u32 slots;              /* per CPU, a power of two */
+const volatile bool has_fetch;         /* atomic fetch-and-add (5.12) */
+const volatile bool has_task_stack;    /* bpf_get_task_stack for such programs (5.15) */
+const volatile bool has_regs;          /* bpf_task_pt_regs (5.15) */
+
+/* The sizes of both are set before loading: slots for each CPU, and the number of CPUs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct event);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u8);
+} watched SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} spikes SEC(".maps");
+
+/* What is counted. */
+enum counter { SWITCHES, WAITS, SENT, DROPPED, UNSEEN_WAKES, VOLUNTARY_SLEEPS, COUNTERS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+static __always_inline void count(u32 which)
+{
+	u64 *n = bpf_map_lookup_elem(&counters, &which);
+
+	if (n)
+		*n += 1;
+}
+
+static __always_inline struct cpu *this_cpu(u32 *number)
+{
+	*number = bpf_get_smp_processor_id();
+	return bpf_map_lookup_elem(&cpus, number);
+}
+
+/* A slot of this CPU's ring; an interrupt that comes in between takes the next. */
+static __always_inline struct event *slot(struct cpu *cpu, u32 number, u64 *seq)
+{
+	u64 n;
+	u32 i;
+
+	if (has_fetch) {
+		n = __sync_fetch_and_add(&cpu->head, 1);
+	} else {
+		n = cpu->head;
+		cpu->head = n + 1;
+	}
+	*seq = n + 1;
+	i = number * slots + (n & (slots - 1));
+	return bpf_map_lookup_elem(&events, &i);
+}
+
+static __always_inline void record(u64 ts, u16 kind, u32 a, u32 b, u64 c, const void *name)
+{
+	u32 number;
+	u64 seq;
+	struct cpu *cpu = this_cpu(&number);
+	struct event *e;
+
+	if (!cpu)
+		return;
+	e = slot(cpu, number, &seq);
+	if (!e)
+		return;
+	e->seq = 0;
+	barrier();
+	e->ts = ts;
+	e->kind = kind;
+	e->flags = 0;
+	e->a = a;
+	e->b = b;
+	e->c = c;
+	if (name)
+		__builtin_memcpy(e->name, name, COMM);
+	barrier();
+	e->seq = seq;
+}
+
+static __always_inline bool watches(u32 tid, u32 tgid, u32 cpu)
+{
+	if (!tid || tgid == own_tgid)
+		return false;
+	if (only_tgid)
+		return tgid == only_tgid;
+	if (by_cpu)
+		return bpf_map_lookup_elem(&watched, &cpu) != 0;
+	if (by_list)
+		return bpf_map_lookup_elem(&watched, &tid) || bpf_map_lookup_elem(&watched, &tgid);
+	return true;
+}

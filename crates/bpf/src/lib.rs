@@ -1,0 +1,19 @@
+//! Every touch of the kernel's BPF: programs in C that relocate themselves to the running kernel,
+//! a loader that says of each whether it works here, and what they saw.
+//!
+//! A folder of `programs/` is one object; its skeleton is made by the build script. This crate may
+//! hold `unsafe`: the skeletons and the memory that programs and user space share need it.
+
+mod error;
+mod health;
+mod kernel;
+mod loader;
+mod ring;
+mod timeline;
+mod wire;
+
+pub use error::BpfError;
+pub use health::{Health, State};
+pub use kernel::Kernel;
+pub use timeline::{Counts, Set, Settings, Timeline, Watch};
+pub use wire::{Event, Name, Sleeps, Task, UserRegs, Vector, Wait, WaitFlags, What};

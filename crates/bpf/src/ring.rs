@@ -1,0 +1,100 @@
+//! The recorder's memory, which programs write while we read.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::wire::{CPU, EVENT, Event};
+
+/// The rings of all CPUs, read-only.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    events: MmapRaw,
+    heads: MmapRaw,
+    slots: u64,
+    cpus: u32,
+}
+
+impl Rings {
+    pub fn map(
+        events: &impl AsRawFd,
+        heads: &impl AsRawFd,
+        slots: u32,
+        cpus: u32,
+    ) -> io::Result<Self> {
+        let of = |map: i32, bytes: usize| {
+            MmapOptions::new().len(bytes.next_multiple_of(page())).map_raw_read_only(map)
+        };
+        Ok(Self {
+            events: of(events.as_raw_fd(), slots as usize * cpus as usize * EVENT)?,
+            heads: of(heads.as_raw_fd(), cpus as usize * CPU)?,
+            slots: u64::from(slots),
+            cpus,
+        })
+    }
+
+    /// How many events a CPU has ever recorded.
+    pub fn head(&self, cpu: u32) -> u64 {
+        if cpu >= self.cpus {
+            return 0;
+        }
+        // SAFETY: the CPU is one of those that were mapped, and the head is its first word, aligned.
+        unsafe { ptr::read_volatile(self.heads.as_ptr().add(cpu as usize * CPU).cast()) }
+    }
+
+    /// Event number `seq` (from 1) of a CPU; `None` where it has been overwritten or is being written.
+    fn event(&self, cpu: u32, seq: u64) -> Option<Option<Event>> {
+        let slot = u64::from(cpu) * self.slots + ((seq - 1) & (self.slots - 1));
+        let mut bytes = [0; EVENT];
+        // SAFETY: the slot is within the map, for the CPU is one of those that were mapped; the
+        // kernel may write at the same time, which the sequence number read again reveals.
+        let again = unsafe {
+            let from = self.events.as_ptr().add(slot as usize * EVENT);
+            for (i, byte) in bytes.chunks_exact_mut(8).enumerate() {
+                let word: u64 = ptr::read_volatile(from.cast::<u64>().add(i));
+                byte.copy_from_slice(&word.to_ne_bytes());
+            }
+            ptr::read_volatile(from.add(8).cast::<u32>())
+        };
+        let (found, event) = Event::decode(&bytes, cpu);
+        (found == seq as u32 && again == found).then_some(event)
+    }
+
+    /// What a CPU recorded from a moment on, oldest first, and whether that is all: the oldest may
+    /// have been overwritten.
+    pub fn since(&self, cpu: u32, from: u64) -> (Vec<Event>, bool) {
+        let mut events = Vec::new();
+        if cpu >= self.cpus {
+            return (events, false);
+        }
+        let head = self.head(cpu);
+        let oldest = head.saturating_sub(self.slots) + 1;
+        // An interrupt may take its slot before what it interrupted is written.
+        let mut older = 0;
+        let mut whole = oldest == 1;
+        for seq in (oldest..=head).rev() {
+            let Some(event) = self.event(cpu, seq) else {
+                whole = false;
+                continue;
+            };
+            match event {
+                Some(event) if event.ts < from => older += 1,
+                Some(event) => events.push(event),
+                None => {}
+            }
+            if older == 4 {
+                whole = true;
+                break;
+            }
+        }
+        events.sort_by_key(|event| event.ts);
+        (events, whole)
+    }
+}
+
+fn page() -> usize {
+    // SAFETY: sysconf only reads.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}

@@ -1,0 +1,487 @@
+//! The flight recorder: what happened on every CPU of late, and which watched thread had to wait.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use quietcore_measure::{CpuSet, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::ring::Rings;
+use crate::wire::{Event, Sleeps, Wait};
+use crate::{BpfError, Health, Kernel, State, kernel, loader};
+
+#[allow(
+    warnings,
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    reason = "written by libbpf-cargo"
+)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/timeline.skel.rs"));
+}
+use skeleton::{OpenTimelineSkel, TimelineSkel, TimelineSkelBuilder};
+
+/// System calls that the programs can tell apart.
+const SYSCALLS: usize = 512;
+
+/// What is recorded besides waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Set {
+    /// Switches, wake-ups and waits; always on.
+    Sched,
+    /// When CPUs idle, and in which state.
+    Idle,
+    /// Hard interrupts, softirqs, the APIC's vectors, NMIs, and what expires in the timer's.
+    Irq,
+    /// Who made another CPU call a function, and what that dropped.
+    Ipi,
+    /// Page faults of watched threads.
+    Fault,
+    /// Why the tick runs, wheel timers, work items.
+    Timer,
+}
+
+impl Set {
+    /// Every set, the cheapest that explain most first.
+    pub const ALL: [Self; 6] =
+        [Self::Sched, Self::Idle, Self::Irq, Self::Ipi, Self::Fault, Self::Timer];
+
+    /// The name used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sched => "sched",
+            Self::Idle => "idle",
+            Self::Irq => "irq",
+            Self::Ipi => "ipi",
+            Self::Fault => "fault",
+            Self::Timer => "timer",
+        }
+    }
+}
+
+/// Every program, its tracepoint and its set. Wake-ups come before switches: attached later, the
+/// first sleep of every thread would seem to end without one.
+const PROGRAMS: &[(&str, &str, Set)] = &[
+    ("waking", "sched_waking", Set::Sched),
+    ("wakeup", "sched_wakeup", Set::Sched),
+    ("idle", "cpu_idle", Set::Idle),
+    ("irq_entry", "irq_handler_entry", Set::Irq),
+    ("irq_exit", "irq_handler_exit", Set::Irq),
+    ("softirq_entry", "softirq_entry", Set::Irq),
+    ("softirq_exit", "softirq_exit", Set::Irq),
+    ("local_timer_entry", "local_timer_entry", Set::Irq),
+    ("local_timer_exit", "local_timer_exit", Set::Irq),
+    ("reschedule_entry", "reschedule_entry", Set::Irq),
+    ("reschedule_exit", "reschedule_exit", Set::Irq),
+    ("call_function_entry", "call_function_entry", Set::Irq),
+    ("call_function_exit", "call_function_exit", Set::Irq),
+    ("call_function_single_entry", "call_function_single_entry", Set::Irq),
+    ("call_function_single_exit", "call_function_single_exit", Set::Irq),
+    ("irq_work_entry", "irq_work_entry", Set::Irq),
+    ("irq_work_exit", "irq_work_exit", Set::Irq),
+    ("thermal_apic_entry", "thermal_apic_entry", Set::Irq),
+    ("thermal_apic_exit", "thermal_apic_exit", Set::Irq),
+    ("x86_platform_ipi_entry", "x86_platform_ipi_entry", Set::Irq),
+    ("x86_platform_ipi_exit", "x86_platform_ipi_exit", Set::Irq),
+    ("spurious_apic_entry", "spurious_apic_entry", Set::Irq),
+    ("spurious_apic_exit", "spurious_apic_exit", Set::Irq),
+    ("error_apic_entry", "error_apic_entry", Set::Irq),
+    ("error_apic_exit", "error_apic_exit", Set::Irq),
+    ("nmi", "nmi_handler", Set::Irq),
+    ("hrtimer", "hrtimer_expire_entry", Set::Irq),
+    ("tlb_flush", "tlb_flush", Set::Ipi),
+    ("ipi_one", "ipi_send_cpu", Set::Ipi),
+    ("ipi_many", "ipi_send_cpumask", Set::Ipi),
+    ("fault_user", "page_fault_user", Set::Fault),
+    ("timer", "timer_expire_entry", Set::Timer),
+    ("work", "workqueue_execute_start", Set::Timer),
+    ("tick_stop", "tick_stop", Set::Timer),
+    ("switch4", "sched_switch", Set::Sched),
+    ("switch3", "sched_switch", Set::Sched),
+];
+
+/// Whose waits are spikes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// Everybody's but quietcore's own.
+    All,
+    /// All threads of one process.
+    Process(u32),
+    /// Threads, or all threads of processes, by number.
+    Tasks(Vec<u32>),
+    /// Whatever runs on these CPUs.
+    Cpus(CpuSet),
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whose waits are spikes.
+    pub watch: Watch,
+    /// What is a spike.
+    pub threshold: Nanos,
+    /// What is recorded; [`Set::Sched`] is anyway.
+    pub sets: Vec<Set>,
+    /// Events that are kept per CPU, a power of two; 48 bytes each.
+    pub slots: u32,
+    /// System calls in which a sleep is asked for, so that only waking up late is a spike.
+    pub voluntary: Vec<u32>,
+}
+
+impl Settings {
+    /// What answers most questions at the least cost, for a watch and a threshold.
+    pub fn new(watch: Watch, threshold: Nanos) -> Self {
+        Self {
+            watch,
+            threshold,
+            sets: vec![Set::Sched, Set::Idle, Set::Irq],
+            slots: 16_384,
+            voluntary: Vec::new(),
+        }
+    }
+}
+
+/// What the programs counted, since they were attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Context switches of all CPUs.
+    pub switches: u64,
+    /// Waits of watched threads, of any length.
+    pub waits: u64,
+    /// Waits over the threshold that were handed over.
+    pub sent: u64,
+    /// Waits over the threshold that were lost, for want of room.
+    pub dropped: u64,
+    /// Waits whose end nobody was seen to cause: they began before the programs were attached.
+    pub unseen_wakes: u64,
+    /// Sleeps that were asked for.
+    pub voluntary_sleeps: u64,
+}
+
+/// The recorder at work. Dropping it detaches everything; so does the kernel when the process ends.
+pub struct Timeline {
+    received: Rc<RefCell<Vec<Wait>>>,
+    ring: RingBuffer<'static>,
+    rings: Rings,
+    _links: Vec<Link>,
+    skeleton: TimelineSkel<'static>,
+    health: Vec<Health>,
+    attached_in: Duration,
+    cpus: u32,
+}
+
+impl fmt::Debug for Timeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeline").field("health", &self.health).finish_non_exhaustive()
+    }
+}
+
+impl Timeline {
+    /// Loads and attaches what works here.
+    ///
+    /// # Errors
+    /// [`BpfError`] where waits cannot be recorded at all; [`Timeline::health`] says what else
+    /// does not work.
+    pub fn start(settings: &Settings) -> Result<Self, BpfError> {
+        kernel::allowed()?;
+        let kernel = Kernel::read()?;
+        let cpus = possible_cpus()?;
+        let mut broken = BTreeMap::new();
+        let mut skeleton = loop {
+            match load(settings, &kernel, cpus, &broken) {
+                Ok(skeleton) => break skeleton,
+                Err(error) => give_up_one(error, &mut broken)?,
+            }
+        };
+        watch(&skeleton, &settings.watch)?;
+        let doing = |doing| move |error| BpfError::Libbpf { doing, error };
+
+        let received: Rc<RefCell<Vec<Wait>>> = Rc::default();
+        let sink = Rc::clone(&received);
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skeleton.maps.spikes, move |bytes| {
+                sink.borrow_mut().extend(Wait::decode(bytes));
+                0
+            })
+            .map_err(doing("the buffer of spikes"))?;
+        let ring = builder.build().map_err(doing("the buffer of spikes"))?;
+        let rings = Rings::map(
+            &skeleton.maps.events.as_fd(),
+            &skeleton.maps.cpus.as_fd(),
+            settings.slots,
+            cpus,
+        )
+        .map_err(|error| BpfError::Map { map: "the recorder", error })?;
+
+        let begin = Instant::now();
+        let (links, health) = attach(&mut skeleton, settings, &kernel, &broken)?;
+        let attached_in = begin.elapsed();
+        Ok(Self { received, ring, rings, _links: links, skeleton, health, attached_in, cpus })
+    }
+
+    /// Which programs work.
+    pub fn health(&self) -> &[Health] {
+        &self.health
+    }
+
+    /// How long attaching took.
+    pub fn attached_in(&self) -> Nanos {
+        Nanos(u64::try_from(self.attached_in.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// How many CPUs are recorded, from 0 on.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+
+    /// The waits over the threshold since the last call, in the order in which they ended.
+    ///
+    /// # Errors
+    /// [`BpfError::Libbpf`] where the buffer cannot be read.
+    pub fn waits(&mut self) -> Result<Vec<Wait>, BpfError> {
+        let doing = "the buffer of spikes";
+        self.ring.consume().map_err(|error| BpfError::Libbpf { doing, error })?;
+        let mut waits = self.received.take();
+        waits.sort_by_key(|wait| wait.in_ts);
+        Ok(waits)
+    }
+
+    /// What a CPU recorded from a moment of CLOCK_MONOTONIC on, oldest first, and whether that is
+    /// all of it: of a moment too long ago the oldest have been overwritten.
+    pub fn events(&self, cpu: u32, from_ns: u64) -> (Vec<Event>, bool) {
+        self.rings.since(cpu, from_ns)
+    }
+
+    /// How many events a CPU has recorded, overwritten ones included.
+    pub fn recorded(&self, cpu: u32) -> u64 {
+        self.rings.head(cpu)
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// [`BpfError::Libbpf`] where the counters cannot be read.
+    pub fn counts(&self) -> Result<Counts, BpfError> {
+        let of = |which: u32| -> Result<u64, BpfError> {
+            Ok(sums(&self.skeleton.maps.counters, which)?.first().copied().unwrap_or_default())
+        };
+        Ok(Counts {
+            switches: of(0)?,
+            waits: of(1)?,
+            sent: of(2)?,
+            dropped: of(3)?,
+            unseen_wakes: of(4)?,
+            voluntary_sleeps: of(5)?,
+        })
+    }
+
+    /// The sleeps that were asked for, by system call, the longest first.
+    ///
+    /// # Errors
+    /// [`BpfError::Libbpf`] where the counters cannot be read.
+    pub fn sleeps(&self) -> Result<Vec<Sleeps>, BpfError> {
+        let mut all = Vec::new();
+        for syscall in 0..SYSCALLS as u32 {
+            if let [count, ns] = sums(&self.skeleton.maps.sleeps, syscall)?[..] {
+                all.push(Sleeps { syscall, count, ns });
+            }
+        }
+        all.retain(|sleeps| sleeps.count > 0);
+        all.sort_by_key(|sleeps| std::cmp::Reverse(sleeps.ns));
+        Ok(all)
+    }
+}
+
+/// A per-CPU entry's words, summed over all CPUs.
+fn sums(map: &impl MapCore, key: u32) -> Result<Vec<u64>, BpfError> {
+    let doing = "reading counters";
+    let found = map
+        .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|error| BpfError::Libbpf { doing, error })?;
+    let mut sums = Vec::new();
+    for cpu in found.unwrap_or_default() {
+        let words =
+            cpu.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default()));
+        for (i, word) in words.enumerate() {
+            match sums.get_mut(i) {
+                Some(sum) => *sum += word,
+                None => sums.push(word),
+            }
+        }
+    }
+    Ok(sums)
+}
+
+fn possible_cpus() -> Result<u32, BpfError> {
+    let doing = "counting the CPUs";
+    let count =
+        libbpf_rs::num_possible_cpus().map_err(|error| BpfError::Libbpf { doing, error })?;
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// Why a program is not loaded, before the kernel is asked to.
+fn left_out(
+    program: &str,
+    tracepoint: &str,
+    set: Set,
+    settings: &Settings,
+    kernel: &Kernel,
+) -> Option<State> {
+    let arguments = kernel.tracepoint(tracepoint);
+    match (program, arguments) {
+        (_, None) => Some(State::Unsupported(format!("no tracepoint {tracepoint} here"))),
+        _ if set != Set::Sched && !settings.sets.contains(&set) => {
+            Some(State::NotApplicable("not asked for".into()))
+        }
+        ("switch4", Some(..4)) | ("switch3", Some(4..)) => {
+            Some(State::NotApplicable("the other variant serves this kernel".into()))
+        }
+        _ => None,
+    }
+}
+
+/// Opens, sets up and loads what works here and is not known to be broken.
+fn load(
+    settings: &Settings,
+    kernel: &Kernel,
+    cpus: u32,
+    broken: &BTreeMap<String, String>,
+) -> Result<TimelineSkel<'static>, libbpf_rs::Error> {
+    loader::listen();
+    // The skeleton borrows this little from whoever opens it, and lives as long as it likes.
+    let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = TimelineSkelBuilder::default().open(storage)?;
+    set_up(&mut open, settings, kernel, cpus)?;
+    for &(program, tracepoint, set) in PROGRAMS {
+        let wanted = left_out(program, tracepoint, set, settings, kernel).is_none();
+        loader::autoload(open.open_object_mut(), program, wanted && !broken.contains_key(program));
+    }
+    open.load()
+}
+
+fn set_up(
+    open: &mut OpenTimelineSkel<'static>,
+    settings: &Settings,
+    kernel: &Kernel,
+    cpus: u32,
+) -> Result<(), libbpf_rs::Error> {
+    open.maps.events.set_max_entries(settings.slots * cpus)?;
+    open.maps.cpus.set_max_entries(cpus)?;
+    let storage = kernel.task_storage();
+    open.maps.waits.set_autocreate(storage)?;
+    open.maps.waits_by_tid.set_autocreate(!storage)?;
+    open.maps.blank.set_autocreate(!storage)?;
+    let Some(constants) = open.maps.rodata_data.as_deref_mut() else { return Ok(()) };
+    constants.min_ns = settings.threshold.0;
+    constants.own_tgid = std::process::id();
+    constants.slots = settings.slots;
+    // Both came with 5.13.
+    constants.has_fetch = kernel.helper("for_each_map_elem");
+    constants.has_regs = kernel.helper("task_pt_regs");
+    constants.has_task_stack = kernel.helper("get_task_stack");
+    constants.by_hash = !storage;
+    constants.all_switches = true;
+    match &settings.watch {
+        Watch::All => {}
+        Watch::Process(tgid) => constants.only_tgid = *tgid,
+        Watch::Tasks(_) => {
+            constants.by_list = true;
+        }
+        Watch::Cpus(_) => {
+            constants.by_cpu = true;
+        }
+    }
+    for &number in &settings.voluntary {
+        if let Some(word) = constants.voluntary.get_mut(number as usize / 64) {
+            *word |= 1 << (number % 64);
+        }
+    }
+    Ok(())
+}
+
+/// After a failed load: the program that the kernel refused is left out next time, unless
+/// everything rests on it.
+fn give_up_one(
+    error: libbpf_rs::Error,
+    broken: &mut BTreeMap<String, String>,
+) -> Result<(), BpfError> {
+    let Some((program, why)) = loader::refused() else {
+        return Err(match error.kind() {
+            ErrorKind::PermissionDenied => BpfError::Privilege(error.to_string()),
+            _ => BpfError::Libbpf { doing: "loading the recorder", error },
+        });
+    };
+    let essential = PROGRAMS.iter().any(|&(name, _, set)| name == program && set == Set::Sched);
+    match error.kind() {
+        ErrorKind::PermissionDenied => Err(BpfError::Privilege(why)),
+        _ if essential || broken.contains_key(&program) => Err(BpfError::Program { program, why }),
+        _ => {
+            broken.insert(program, why);
+            Ok(())
+        }
+    }
+}
+
+fn attach(
+    skeleton: &mut TimelineSkel<'static>,
+    settings: &Settings,
+    kernel: &Kernel,
+    broken: &BTreeMap<String, String>,
+) -> Result<(Vec<Link>, Vec<Health>), BpfError> {
+    let (mut links, mut health) = (Vec::new(), Vec::new());
+    for &(program, tracepoint, set) in PROGRAMS {
+        let state = match left_out(program, tracepoint, set, settings, kernel) {
+            Some(state) => state,
+            None => match broken.get(program) {
+                Some(why) => State::Broken(why.clone()),
+                None => match attach_one(skeleton, program) {
+                    Ok(link) => {
+                        links.push(link);
+                        State::Ok
+                    }
+                    Err(why) if set == Set::Sched => {
+                        return Err(BpfError::Program { program: program.to_owned(), why });
+                    }
+                    Err(why) => State::Broken(why),
+                },
+            },
+        };
+        health.push(Health { program, state });
+    }
+    Ok((links, health))
+}
+
+fn attach_one(skeleton: &mut TimelineSkel<'static>, program: &str) -> Result<Link, String> {
+    let object = skeleton.object_mut();
+    let mut programs = object.progs_mut();
+    match programs.find(|candidate| candidate.name().to_str() == Some(program)) {
+        Some(program) => program.attach().map_err(|error| error.to_string()),
+        None => Err("it is not in the object".into()),
+    }
+}
+
+/// Tells the programs whom to watch, where a constant cannot.
+fn watch(skeleton: &TimelineSkel<'static>, watch: &Watch) -> Result<(), BpfError> {
+    let keys: Vec<u32> = match watch {
+        Watch::All | Watch::Process(_) => Vec::new(),
+        Watch::Tasks(tasks) => tasks.clone(),
+        Watch::Cpus(cpus) => cpus.iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect(),
+    };
+    let doing = "telling the programs whom to watch";
+    keys.iter().try_for_each(|key| {
+        let map = &skeleton.maps.watched;
+        map.update(&key.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|error| BpfError::Libbpf { doing, error })
+    })
+}

@@ -1,0 +1,470 @@
+//! What the programs hand over: `include/wire.h`, read.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of an event in the recorder.
+pub(crate) const EVENT: usize = 48;
+/// Bytes of a CPU's head in the recorder.
+pub(crate) const CPU: usize = 64;
+/// Bytes of a wait.
+pub(crate) const WAIT: usize = 168 + 3 * 8 * STACK;
+
+/// The longest name the kernel keeps of a task, with the zero that ends it.
+const COMM: usize = 16;
+/// Frames of a stack that are kept.
+const STACK: usize = 32;
+
+/// A task's or an interrupt's name, as the kernel keeps it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Name([u8; COMM]);
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        let mut name = [0; COMM];
+        let len = text.len().min(COMM - 1);
+        name[..len].copy_from_slice(&text.as_bytes()[..len]);
+        Self(name)
+    }
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.to_string()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.split(|&b| b == 0).next().unwrap_or_default();
+        f.pad(&String::from_utf8_lossy(text))
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+/// One thing that happened on one CPU. Times are CLOCK_MONOTONIC in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When; of what takes time, when it ended.
+    pub ts: u64,
+    /// Where.
+    pub cpu: u32,
+    /// What.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// A task left the CPU and another came; 0 is the idle task.
+    Switch {
+        /// Who leaves.
+        from: u32,
+        /// Its state (`TASK_*`): 0 where it could run on.
+        state: u16,
+        /// The kernel itself was preempted.
+        preempt: bool,
+        /// Who comes.
+        to: u32,
+        /// Its process.
+        tgid: u32,
+        /// Its priority as the kernel counts: below 100 is real-time.
+        prio: u16,
+        /// Its name.
+        comm: Name,
+    },
+    /// A device's hard interrupt was handled.
+    Irq {
+        /// Its number in /proc/interrupts.
+        line: u32,
+        /// When it began.
+        since: u64,
+        /// The driver's name for it.
+        name: Name,
+    },
+    /// A softirq was handled.
+    Softirq {
+        /// Which: 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX, 4 BLOCK, 5 IRQ_POLL, 6 TASKLET, 7 SCHED,
+        /// 8 HRTIMER, 9 RCU.
+        vector: u32,
+        /// When it began.
+        since: u64,
+    },
+    /// An interrupt of the CPU's own was handled.
+    Vector {
+        /// Which.
+        vector: Vector,
+        /// When it began.
+        since: u64,
+    },
+    /// A non-maskable interrupt was handled.
+    Nmi {
+        /// How long it took in nanoseconds.
+        ns: u64,
+    },
+    /// The CPU began to idle in this state, or ceased to.
+    Idle {
+        /// The number of the idle state; `None` when it ceased.
+        state: Option<u32>,
+    },
+    /// A high-resolution timer expired.
+    HrTimer {
+        /// Address of its function.
+        function: u64,
+    },
+    /// A timer of the wheel expired.
+    Timer {
+        /// Address of its function.
+        function: u64,
+    },
+    /// A work item began.
+    Work {
+        /// Address of its function.
+        function: u64,
+    },
+    /// Address translations were dropped.
+    TlbFlush {
+        /// 0 task switch, 1 another CPU asked, 2 and 3 this CPU asked, 4 asked of others.
+        reason: u32,
+        /// How many pages; all ones for all.
+        pages: u64,
+    },
+    /// A task made other CPUs call a function.
+    IpiSent {
+        /// To which; `None` for several.
+        to: Option<u32>,
+        /// Who was running there.
+        by: u32,
+        /// Address of the function.
+        function: u64,
+        /// Its name.
+        comm: Name,
+    },
+    /// A page fault began in a watched thread.
+    Fault {
+        /// The thread.
+        tid: u32,
+        /// The address.
+        address: u64,
+    },
+    /// A watched thread made a system call.
+    Syscall {
+        /// The thread.
+        tid: u32,
+        /// Its number.
+        number: u32,
+        /// When it began.
+        since: u64,
+    },
+    /// The kernel decided whether the tick may stop.
+    TickStop {
+        /// Whether it stopped.
+        stopped: bool,
+        /// What needs it (`TICK_DEP_MASK_*`).
+        dependency: u32,
+    },
+    /// A thread reclaimed memory itself.
+    Reclaim {
+        /// The thread.
+        tid: u32,
+        /// When it began.
+        since: u64,
+    },
+    /// A thread compacted memory itself.
+    Compaction {
+        /// The thread.
+        tid: u32,
+        /// When it began.
+        since: u64,
+    },
+    /// A thread waited for the lock of its address space.
+    MmapLock {
+        /// The thread.
+        tid: u32,
+        /// When it began.
+        since: u64,
+    },
+}
+
+/// Interrupts of the local APIC that have no line in /proc/irq.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Vector {
+    /// The CPU's own timer.
+    LocalTimer,
+    /// Another CPU wants the scheduler to look.
+    Reschedule,
+    /// Other CPUs want a function called, several at once.
+    CallFunction,
+    /// Another CPU wants a function called.
+    CallFunctionSingle,
+    /// Work that was put off until interrupts were allowed.
+    IrqWork,
+    /// The CPU is too hot, or no longer.
+    Thermal,
+    /// The platform's own.
+    Platform,
+    /// An interrupt that went away before it could be answered.
+    Spurious,
+    /// The APIC met an error.
+    Error,
+}
+
+impl Vector {
+    /// In the order of `enum vector`, from 1.
+    const ALL: [Self; 9] = [
+        Self::LocalTimer,
+        Self::Reschedule,
+        Self::CallFunction,
+        Self::CallFunctionSingle,
+        Self::IrqWork,
+        Self::Thermal,
+        Self::Platform,
+        Self::Spurious,
+        Self::Error,
+    ];
+}
+
+/// A watched thread that was not running for longer than the threshold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wait {
+    /// When it left its CPU; of a sleep that it had asked for, when it was to wake up.
+    pub out_ts: u64,
+    /// When somebody began to wake it; `None` where it could have run all the time, or unseen.
+    pub waking_ts: Option<u64>,
+    /// When it was put on the run queue.
+    pub wakeup_ts: Option<u64>,
+    /// When it ran again.
+    pub in_ts: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// Its name.
+    pub comm: Name,
+    /// Its priority as the kernel counts: below 100 is real-time.
+    pub prio: u32,
+    /// Its class (`SCHED_*`).
+    pub policy: u32,
+    /// The CPU it left.
+    pub out_cpu: u32,
+    /// The CPU it came back on.
+    pub in_cpu: u32,
+    /// Its state when it left (`TASK_*`).
+    pub state: u32,
+    /// How the wait began and ended.
+    pub flags: WaitFlags,
+    /// The system call it waited in.
+    pub syscall: Option<u32>,
+    /// Who ran after it.
+    pub next: Task,
+    /// Who woke it; the task that was interrupted, where an interrupt did.
+    pub waker: Option<Task>,
+    /// Where the waker ran.
+    pub waker_cpu: u32,
+    /// Its kernel stack while it waited, innermost first.
+    pub kernel: Vec<u64>,
+    /// The waker's kernel stack, innermost first.
+    pub waker_kernel: Vec<u64>,
+    /// The waker's user stack, by frame pointers, innermost first.
+    pub waker_user: Vec<u64>,
+    /// Its own registers in user space, where the kernel could tell.
+    pub user: Option<UserRegs>,
+}
+
+/// A task and its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its thread.
+    pub tid: u32,
+    /// Its process; 0 where that was not kept.
+    pub tgid: u32,
+    /// Its name.
+    pub comm: Name,
+}
+
+/// Where a thread was in user space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserRegs {
+    /// Instruction pointer.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub bp: u64,
+}
+
+/// How a wait began and ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitFlags {
+    /// It could have run on.
+    pub preempted: bool,
+    /// It waited for a device.
+    pub io: bool,
+    /// Its control group had used up its quota.
+    pub throttled: bool,
+    /// The wake-up was not seen.
+    pub no_wake: bool,
+    /// It had asked to sleep: only the lateness counts.
+    pub voluntary: bool,
+    /// The waker was in a hard interrupt.
+    pub in_irq: bool,
+    /// The waker was in a softirq.
+    pub in_softirq: bool,
+}
+
+/// Sleeps that were asked for in one system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Sleeps {
+    /// The system call.
+    pub syscall: u32,
+    /// How many.
+    pub count: u64,
+    /// How long, all together.
+    pub ns: u64,
+}
+
+/// Numbers from memory that a program wrote, in the machine's order.
+struct Bytes<'a>(&'a [u8], usize);
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        let end = (self.1 + N).min(self.0.len());
+        if let Some(from) = self.0.get(self.1..end) {
+            bytes[..from.len()].copy_from_slice(from);
+        }
+        self.1 += N;
+        bytes
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_ne_bytes(self.take())
+    }
+
+    fn u32(&mut self) -> u32 {
+        u32::from_ne_bytes(self.take())
+    }
+
+    fn u64(&mut self) -> u64 {
+        u64::from_ne_bytes(self.take())
+    }
+
+    fn stack(&mut self, size: u32) -> Vec<u64> {
+        let all: Vec<u64> = (0..STACK).map(|_| self.u64()).collect();
+        // A size below 0 is an error of the kernel's: there is no stack.
+        let frames = i32::from_ne_bytes(size.to_ne_bytes()).max(0).unsigned_abs() as usize / 8;
+        all.into_iter().take(frames).collect()
+    }
+}
+
+impl Event {
+    /// The event and its place in its CPU's recorder; `None` for a kind this version does not know.
+    pub(crate) fn decode(bytes: &[u8; EVENT], cpu: u32) -> (u32, Option<Self>) {
+        let mut b = Bytes(bytes, 0);
+        let (ts, seq, kind, flags, a, low, c) =
+            (b.u64(), b.u32(), b.u16(), b.u16(), b.u32(), b.u32(), b.u64());
+        let name = Name(b.take());
+        let what = match kind {
+            1 => What::Switch {
+                from: a,
+                state: c as u16,
+                preempt: flags & 1 == 1,
+                to: low,
+                tgid: (c >> 32) as u32,
+                prio: (c >> 16) as u16,
+                comm: name,
+            },
+            2 => What::Irq { line: a, since: c, name },
+            3 => What::Softirq { vector: a, since: c },
+            4 => match Vector::ALL.get((a as usize).wrapping_sub(1)) {
+                Some(&vector) => What::Vector { vector, since: c },
+                None => return (seq, None),
+            },
+            5 => What::Nmi { ns: c },
+            6 => What::Idle { state: (a != u32::MAX).then_some(a) },
+            7 => What::HrTimer { function: c },
+            8 => What::Timer { function: c },
+            9 => What::Work { function: c },
+            10 => What::TlbFlush { reason: a, pages: c },
+            11 => {
+                What::IpiSent { to: (a != u32::MAX).then_some(a), by: low, function: c, comm: name }
+            }
+            12 => What::Fault { tid: a, address: c },
+            13 => What::Syscall { tid: a, number: low, since: c },
+            14 => What::TickStop { stopped: a == 1, dependency: low },
+            15 => What::Reclaim { tid: a, since: c },
+            16 => What::Compaction { tid: a, since: c },
+            17 => What::MmapLock { tid: a, since: c },
+            _ => return (seq, None),
+        };
+        (seq, Some(Self { ts, cpu, what }))
+    }
+}
+
+impl Wait {
+    /// `None` where there are fewer bytes than a wait has.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < WAIT {
+            return None;
+        }
+        let mut b = Bytes(bytes, 0);
+        let times = [b.u64(), b.u64(), b.u64(), b.u64()];
+        let (tid, tgid, out_cpu, in_cpu) = (b.u32(), b.u32(), b.u32(), b.u32());
+        let (state, flags, syscall, prio, policy) = (b.u32(), b.u32(), b.u32(), b.u32(), b.u32());
+        let (waker, waker_tgid, waker_cpu, next) = (b.u32(), b.u32(), b.u32(), b.u32());
+        let sizes = [b.u32(), b.u32(), b.u32()];
+        let user = UserRegs { ip: b.u64(), sp: b.u64(), bp: b.u64() };
+        let (comm, waker_comm, next_comm) = (Name(b.take()), Name(b.take()), Name(b.take()));
+        let flag = |bit: u32| flags & bit != 0;
+        Some(Self {
+            out_ts: times[0],
+            waking_ts: (times[1] != 0).then_some(times[1]),
+            wakeup_ts: (times[2] != 0).then_some(times[2]),
+            in_ts: times[3],
+            tid,
+            tgid,
+            comm,
+            prio,
+            policy,
+            out_cpu,
+            in_cpu,
+            state,
+            flags: WaitFlags {
+                preempted: flag(1),
+                io: flag(2),
+                throttled: flag(4),
+                no_wake: flag(8),
+                voluntary: flag(16),
+                in_irq: flag(32),
+                in_softirq: flag(64),
+            },
+            syscall: (syscall < 512).then_some(syscall),
+            next: Task { tid: next, tgid: 0, comm: next_comm },
+            waker: (waker_tgid != 0 || times[1] != 0).then_some(Task {
+                tid: waker,
+                tgid: waker_tgid,
+                comm: waker_comm,
+            }),
+            waker_cpu,
+            kernel: b.stack(sizes[0]),
+            waker_kernel: b.stack(sizes[1]),
+            waker_user: b.stack(sizes[2]),
+            user: (user.ip != 0).then_some(user),
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! Spikes as they happen: the recorder's waits and events, explained.
+
+use quietcore_bpf::{BpfError, Counts, Health, Settings, Timeline, Wait};
+use quietcore_measure::{Spike, Thread};
+use quietcore_sys::Host;
+
+use crate::attribute::{Seen, Window, attribute};
+use crate::kallsyms::Kallsyms;
+
+/// How long before a window its events are looked at: what runs when it begins came earlier.
+const BEFORE: u64 = 10_000_000;
+
+/// A recorder with the knowledge to explain what it sees.
+#[derive(Debug)]
+pub struct Monitor {
+    timeline: Timeline,
+    kernel: Kallsyms,
+}
+
+impl Monitor {
+    /// Starts recording. Without the right to see the kernel's addresses, functions have no names.
+    ///
+    /// # Errors
+    /// [`BpfError`] where nothing can be recorded.
+    pub fn start(settings: &Settings, host: &Host) -> Result<Self, BpfError> {
+        let kernel = host.read("/proc/kallsyms").map(|text| Kallsyms::parse(&text));
+        Ok(Self { timeline: Timeline::start(settings)?, kernel: kernel.unwrap_or_default() })
+    }
+
+    /// The spikes since the last call, explained, in the order in which they ended.
+    ///
+    /// # Errors
+    /// [`BpfError`] where the recorder cannot be read.
+    pub fn spikes(&mut self) -> Result<Vec<Spike>, BpfError> {
+        let waits = self.timeline.waits()?;
+        Ok(waits.into_iter().map(|wait| self.explain(wait)).collect())
+    }
+
+    fn explain(&self, wait: Wait) -> Spike {
+        let window = Window {
+            thread: Thread { tid: wait.tid, pid: wait.tgid, comm: wait.comm.to_string() },
+            start_ns: wait.out_ts,
+            end_ns: wait.in_ts,
+            cpu: wait.in_cpu,
+        };
+        self.window(&window, vec![wait])
+    }
+
+    /// Explains any stretch of a thread's life that has just ended.
+    pub fn window(&self, window: &Window, waits: Vec<Wait>) -> Spike {
+        let mut cpus = vec![window.cpu];
+        cpus.extend(waits.iter().flat_map(|wait| [wait.out_cpu, wait.waker_cpu]));
+        cpus.sort_unstable();
+        cpus.dedup();
+        let mut seen = Seen { waits, ..Seen::default() };
+        for cpu in cpus {
+            let (events, whole) = self.timeline.events(cpu, window.start_ns.saturating_sub(BEFORE));
+            seen.events.extend(events);
+            if !whole {
+                seen.incomplete = Some(format!("events of CPU {cpu} were overwritten"));
+            }
+        }
+        seen.events.sort_by_key(|event| event.ts);
+        attribute(window, &seen, &self.kernel)
+    }
+
+    /// The recorder below.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// What was counted so far.
+    ///
+    /// # Errors
+    /// [`BpfError`] where the counters cannot be read.
+    pub fn counts(&self) -> Result<Counts, BpfError> {
+        self.timeline.counts()
+    }
+
+    /// Which programs work.
+    pub fn health(&self) -> &[Health] {
+        self.timeline.health()
+    }
+}
