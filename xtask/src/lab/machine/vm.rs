@@ -51,6 +51,7 @@ pub struct Machine {
     running: Option<Running>,
     show: bool,
     came_up: bool,
+    unpacked: bool,
 }
 
 struct Running {
@@ -92,7 +93,7 @@ impl Machine {
     pub fn on(disk: PathBuf, format: &'static str, dir: PathBuf) -> Result<Self> {
         host::fresh_dir(&dir)?;
         let (tools, acpi, running) = (None, None, None);
-        Ok(Self { dir, disk, format, tools, acpi, running, show: false, came_up: false })
+        Ok(Self { dir, disk, format, tools, acpi, running, show: false, came_up: false, unpacked: false })
     }
 
     /// A machine on a new disk that begins as `image` and leaves it as it is.
@@ -137,14 +138,14 @@ impl Machine {
     pub fn boot(&mut self) -> Result<()> {
         self.boot_from(&Start::Disk)?;
         self.settle()?;
-        if self.tools.is_some() {
+        if self.tools.is_some() && !self.unpacked {
             let unpack = "tar xf /dev/vdb -C /usr/local/bin && sync";
             let answer = self.run("unpack-tools", 120, unpack)?;
             if answer.code != 0 {
                 bail!("the tools cannot be unpacked: {}", answer.ending());
             }
-            // It is there now, and the next boot is to find the machine as it was left.
-            self.tools = None;
+            // The disk stays: the next boot is to find the machine as it was left.
+            self.unpacked = true;
         }
         Ok(())
     }
