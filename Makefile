@@ -17,7 +17,8 @@ LAB = qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils debootstrap=deboots
 # Debian's cargo comes without it; rustup brings it.
 LINTERS = cargo-clippy=rust-clippy
 TESTS = $(COMPILER) $(LINTERS) $(LAB) /etc/grub.d/10_linux=grub-common \
-	shellcheck=shellcheck strace=strace ansible-playbook=ansible-core
+	shellcheck=shellcheck strace=strace ansible-playbook=ansible-core \
+	java=default-jdk-headless go=golang-go
 
 tour: build
 	./target/release/quietcore tour

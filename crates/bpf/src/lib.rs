@@ -9,11 +9,13 @@ mod health;
 mod kernel;
 mod loader;
 mod ring;
+mod runtime;
 mod timeline;
 mod wire;
 
 pub use error::BpfError;
 pub use health::{Health, State};
 pub use kernel::Kernel;
+pub use runtime::Runtime;
 pub use timeline::{Counts, Set, Settings, Timeline, Watch};
-pub use wire::{Event, Name, Sleeps, Task, UserRegs, Vector, Wait, WaitFlags, What};
+pub use wire::{Event, Name, Pause, Sleeps, Task, UserRegs, Vector, Wait, WaitFlags, What};

@@ -14,7 +14,8 @@ use quietcore_measure::{CpuSet, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::ring::Rings;
-use crate::wire::{Event, Sleeps, Wait};
+use crate::runtime::{self, Runtime};
+use crate::wire::{Event, Pause, Sleeps, Wait};
 use crate::{BpfError, Health, Kernel, State, kernel, loader};
 
 #[allow(
@@ -168,12 +169,19 @@ pub struct Counts {
     pub voluntary_sleeps: u64,
 }
 
+/// What the programs sent and nobody has asked for yet.
+#[derive(Debug, Default)]
+struct Received {
+    waits: Vec<Wait>,
+    pauses: Vec<Pause>,
+}
+
 /// The recorder at work. Dropping it detaches everything; so does the kernel when the process ends.
 pub struct Timeline {
-    received: Rc<RefCell<Vec<Wait>>>,
+    received: Rc<RefCell<Received>>,
     ring: RingBuffer<'static>,
     rings: Rings,
-    _links: Vec<Link>,
+    links: Vec<Link>,
     skeleton: TimelineSkel<'static>,
     health: Vec<Health>,
     attached_in: Duration,
@@ -206,13 +214,19 @@ impl Timeline {
         watch(&skeleton, &settings.watch)?;
         let doing = |doing| move |error| BpfError::Libbpf { doing, error };
 
-        let received: Rc<RefCell<Vec<Wait>>> = Rc::default();
-        let sink = Rc::clone(&received);
+        let received: Rc<RefCell<Received>> = Rc::default();
+        let (waits, pauses) = (Rc::clone(&received), Rc::clone(&received));
         let mut builder = RingBufferBuilder::new();
         builder
             .add(&skeleton.maps.spikes, move |bytes| {
-                sink.borrow_mut().extend(Wait::decode(bytes));
+                waits.borrow_mut().waits.extend(Wait::decode(bytes));
                 0
+            })
+            .and_then(|builder| {
+                builder.add(&skeleton.maps.pauses, move |bytes| {
+                    pauses.borrow_mut().pauses.extend(Pause::decode(bytes));
+                    0
+                })
             })
             .map_err(doing("the buffer of spikes"))?;
         let ring = builder.build().map_err(doing("the buffer of spikes"))?;
@@ -227,7 +241,7 @@ impl Timeline {
         let begin = Instant::now();
         let (links, health) = attach(&mut skeleton, settings, &kernel, &broken)?;
         let attached_in = begin.elapsed();
-        Ok(Self { received, ring, rings, _links: links, skeleton, health, attached_in, cpus })
+        Ok(Self { received, ring, rings, links, skeleton, health, attached_in, cpus })
     }
 
     /// Which programs work.
@@ -252,9 +266,39 @@ impl Timeline {
     pub fn waits(&mut self) -> Result<Vec<Wait>, BpfError> {
         let doing = "the buffer of spikes";
         self.ring.consume().map_err(|error| BpfError::Libbpf { doing, error })?;
-        let mut waits = self.received.take();
+        let mut waits = std::mem::take(&mut self.received.borrow_mut().waits);
         waits.sort_by_key(|wait| wait.in_ts);
         Ok(waits)
+    }
+
+    /// Watches the runtimes of a process that can stop all of it, a JVM's or Go's, and says which
+    /// there are. Costs the process a trap at the beginning and the end of each stop.
+    ///
+    /// # Errors
+    /// [`BpfError::Program`] where the process cannot be read or the probes not be attached.
+    pub fn watch_pauses(&mut self, pid: u32) -> Result<Vec<Runtime>, BpfError> {
+        let failed = |why: String| BpfError::Program { program: "pause".into(), why };
+        let stops = runtime::of_process(pid)
+            .map_err(|error| failed(format!("the maps of process {pid}: {error}")))?;
+        for stop in &stops {
+            for (program, offset) in [
+                (&self.skeleton.progs.pause_end, stop.end),
+                (&self.skeleton.progs.pause_begin, stop.begin),
+            ] {
+                let pid = i32::try_from(pid).unwrap_or(-1);
+                let link = program
+                    .attach_uprobe(false, pid, &stop.file, offset as usize)
+                    .map_err(|error| failed(format!("{}: {error}", stop.file.display())))?;
+                self.links.push(link);
+            }
+        }
+        Ok(stops.into_iter().map(|stop| stop.runtime).collect())
+    }
+
+    /// The stops of watched runtimes since the last call, as far as [`Timeline::waits`] has fetched
+    /// them.
+    pub fn pauses(&mut self) -> Vec<Pause> {
+        std::mem::take(&mut self.received.borrow_mut().pauses)
     }
 
     /// What a CPU recorded from a moment of CLOCK_MONOTONIC on, oldest first, and whether that is

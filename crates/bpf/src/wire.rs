@@ -338,6 +338,28 @@ pub struct Sleeps {
     pub ns: u64,
 }
 
+/// A process was stopped by its own runtime, mostly for its garbage collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pause {
+    /// When it began to.
+    pub start: u64,
+    /// When it let the process run again.
+    pub end: u64,
+    /// The process.
+    pub tgid: u32,
+    /// The thread that let it run again.
+    pub tid: u32,
+}
+
+impl Pause {
+    /// `None` where there are fewer bytes than a pause has.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut b = Bytes(bytes, 0);
+        let (start, end, tgid, tid) = (b.u64(), b.u64(), b.u32(), b.u32());
+        (bytes.len() >= 24).then_some(Self { start, end, tgid, tid })
+    }
+}
+
 /// Numbers from memory that a program wrote, in the machine's order.
 struct Bytes<'a>(&'a [u8], usize);
 

@@ -17,5 +17,6 @@
 #include "sched.h"
 #include "irq.h"
 #include "detail.h"
+#include "pause.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

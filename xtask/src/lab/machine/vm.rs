@@ -93,7 +93,17 @@ impl Machine {
     pub fn on(disk: PathBuf, format: &'static str, dir: PathBuf) -> Result<Self> {
         host::fresh_dir(&dir)?;
         let (tools, acpi, running) = (None, None, None);
-        Ok(Self { dir, disk, format, tools, acpi, running, show: false, came_up: false, unpacked: false })
+        Ok(Self {
+            dir,
+            disk,
+            format,
+            tools,
+            acpi,
+            running,
+            show: false,
+            came_up: false,
+            unpacked: false,
+        })
     }
 
     /// A machine on a new disk that begins as `image` and leaves it as it is.
