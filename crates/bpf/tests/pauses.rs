@@ -98,7 +98,7 @@ fn build(folder: &Path, file: &str, text: &str) -> String {
 }
 
 #[test]
-#[ignore = "needs root (a mount namespace): cargo test -p quietcore-cli --test tuning -- --ignored"]
+#[ignore = "needs root: cargo test -p quietcore-bpf --test pauses -- --ignored"]
 fn root_every_collection_of_a_go_program_is_a_pause() {
     let folder = tempfile::tempdir().unwrap();
     let source = build(folder.path(), "collect.go", GO);
@@ -111,7 +111,7 @@ fn root_every_collection_of_a_go_program_is_a_pause() {
 }
 
 #[test]
-#[ignore = "needs root (a mount namespace): cargo test -p quietcore-cli --test tuning -- --ignored"]
+#[ignore = "needs root: cargo test -p quietcore-bpf --test pauses -- --ignored"]
 fn root_every_collection_of_a_jvm_is_a_pause() {
     let folder = tempfile::tempdir().unwrap();
     let source = build(folder.path(), "Collect.java", JAVA);
@@ -120,7 +120,7 @@ fn root_every_collection_of_a_jvm_is_a_pause() {
 }
 
 #[test]
-#[ignore = "needs root (a mount namespace): cargo test -p quietcore-cli --test tuning -- --ignored"]
+#[ignore = "needs root: cargo test -p quietcore-bpf --test pauses -- --ignored"]
 fn root_a_program_without_a_runtime_has_no_pauses() {
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let settings = Settings::new(Watch::Process(child.id()), Nanos::from_ms(1));
