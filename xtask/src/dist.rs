@@ -45,7 +45,7 @@ fn pack() -> Result<PathBuf> {
     let target = target_folder();
     run(cargo()
         .args(["build", "--release", "--target", TARGET, "--package", "quietcore-cli"])
-        .env("RUSTFLAGS", "-Ctarget-feature=+crt-static"))?;
+        .env("RUSTFLAGS", static_flags()))?;
     let name = format!("quietcore-{}-x86_64-linux", env!("CARGO_PKG_VERSION"));
     let folder = target.join("dist").join(&name);
     if folder.exists() {
@@ -53,7 +53,7 @@ fn pack() -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     copy(&binary(), &folder.join("quietcore"))?;
-    for paper in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+    for paper in ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE", "THIRD-PARTY"] {
         copy(&workspace().join(paper), &folder.join(paper))?;
     }
     run(cargo()
@@ -69,6 +69,19 @@ fn pack() -> Result<PathBuf> {
     let bytes = fs::metadata(&tarball).with_context(|| tarball.display().to_string())?.len();
     println!("{} ({:.1} MB)", tarball.display(), bytes as f64 / 1e6);
     Ok(tarball)
+}
+
+/// What makes rustc link everything statically. libelf's archive needs more than its shared library
+/// does (with Debian 13 libzstd), which only pkg-config knows.
+pub fn static_flags() -> String {
+    let asked = Command::new("pkg-config").args(["--static", "--libs-only-l", "libelf"]).output();
+    let libraries = asked.map(|output| output.stdout).unwrap_or_default();
+    let linked = String::from_utf8_lossy(&libraries)
+        .split_whitespace()
+        .filter(|library| !matches!(*library, "-lelf" | "-lz"))
+        .map(|library| format!(" -Clink-arg={library}"))
+        .collect::<String>();
+    format!("-Ctarget-feature=+crt-static{linked}")
 }
 
 /// Unpacks the tarball in a Debian 11 that has nothing installed and runs what a user would.

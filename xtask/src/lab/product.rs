@@ -6,6 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::host::Dirs;
+use crate::dist;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -32,7 +33,7 @@ fn release(dirs: &Dirs, package: &str) -> Result<PathBuf> {
         .args(["--target", TARGET])
         .arg("--target-dir")
         .arg(&target)
-        .env("RUSTFLAGS", "-Ctarget-feature=+crt-static")
+        .env("RUSTFLAGS", dist::static_flags())
         // Quicker to build and smaller to boot; what the code does is the same.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
