@@ -20,7 +20,7 @@ enum kind {
 	HRTIMER,       /* c: address of the function that is called */
 	TIMER,         /* c: address of the function that is called */
 	WORK,          /* c: address of the function that is called */
-	TLB_FLUSH,     /* a: reason (3 = asked by another CPU), c: pages */
+	TLB_FLUSH,     /* a: reason (1 = asked by another CPU), c: pages */
 	IPI_SENT,      /* a: to CPU, or ~0 for several; b: by tid; c: address of the function; name: by */
 	FAULT,         /* a: tid, b: 1 if the kernel faulted, c: address */
 	SYSCALL,       /* a: tid, b: number; from c to ts */
@@ -58,8 +58,7 @@ struct event {
 struct cpu {
 	u64 head;              /* events ever written */
 	u64 irq_ts, softirq_ts, vector_ts;
-	u64 reclaim_ts, compaction_ts, mmap_ts;
-	u64 spare;
+	u64 spare[4];
 };
 
 /* How a wait began and ended. */
@@ -71,6 +70,7 @@ enum {
 	VOLUNTARY = 16,        /* it had asked to sleep: out_ts is the wake-up */
 	IN_IRQ = 32,           /* the waker was in a hard interrupt */
 	IN_SOFTIRQ = 64,       /* the waker was in a softirq */
+	STOLEN = 128,          /* no wait: one interrupt had its CPU all the while */
 };
 
 /* A watched thread was not running for longer than the threshold. */

@@ -50,12 +50,24 @@ pub enum Set {
     Fault,
     /// Why the tick runs, wheel timers, work items.
     Timer,
+    /// Direct reclaim, compaction, and waiting for the lock of the address space, of watched threads.
+    Memory,
+    /// System calls of watched threads; every task of the host pays for it.
+    Syscall,
 }
 
 impl Set {
     /// Every set, the cheapest that explain most first.
-    pub const ALL: [Self; 6] =
-        [Self::Sched, Self::Idle, Self::Irq, Self::Ipi, Self::Fault, Self::Timer];
+    pub const ALL: [Self; 8] = [
+        Self::Sched,
+        Self::Idle,
+        Self::Irq,
+        Self::Ipi,
+        Self::Fault,
+        Self::Timer,
+        Self::Memory,
+        Self::Syscall,
+    ];
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
@@ -66,6 +78,8 @@ impl Set {
             Self::Ipi => "ipi",
             Self::Fault => "fault",
             Self::Timer => "timer",
+            Self::Memory => "memory",
+            Self::Syscall => "syscall",
         }
     }
 }
@@ -107,6 +121,16 @@ const PROGRAMS: &[(&str, &str, Set)] = &[
     ("timer", "timer_expire_entry", Set::Timer),
     ("work", "workqueue_execute_start", Set::Timer),
     ("tick_stop", "tick_stop", Set::Timer),
+    ("reclaim_begin", "mm_vmscan_direct_reclaim_begin", Set::Memory),
+    ("reclaim_end", "mm_vmscan_direct_reclaim_end", Set::Memory),
+    ("group_reclaim_begin", "mm_vmscan_memcg_reclaim_begin", Set::Memory),
+    ("group_reclaim_end", "mm_vmscan_memcg_reclaim_end", Set::Memory),
+    ("compaction_begin", "mm_compaction_begin", Set::Memory),
+    ("compaction_end", "mm_compaction_end", Set::Memory),
+    ("mmap_lock_begin", "mmap_lock_start_locking", Set::Memory),
+    ("mmap_lock_end", "mmap_lock_acquire_returned", Set::Memory),
+    ("syscall_enter", "sys_enter", Set::Syscall),
+    ("syscall_exit", "sys_exit", Set::Syscall),
     ("switch4", "sched_switch", Set::Sched),
     ("switch3", "sched_switch", Set::Sched),
 ];
@@ -247,6 +271,22 @@ impl Timeline {
     /// Which programs work.
     pub fn health(&self) -> &[Health] {
         &self.health
+    }
+
+    /// The sets of which every program works, so that what no event shows did not happen.
+    pub fn sets(&self) -> Vec<Set> {
+        let works = |&(program, _, set): &(&str, &str, Set)| {
+            let mut all = self.health.iter();
+            all.find(|health| health.program == program).is_some_and(|health| match health.state {
+                State::Ok => true,
+                // A CPU without the tracepoints of a vector does not have that vector.
+                State::Unsupported(_) => set == Set::Irq,
+                State::NotApplicable(_) => set == Set::Sched,
+                State::Broken(_) => false,
+            })
+        };
+        let of = |set: Set| PROGRAMS.iter().filter(move |program| program.2 == set);
+        Set::ALL.into_iter().filter(|&set| of(set).all(works)).collect()
     }
 
     /// How long attaching took.

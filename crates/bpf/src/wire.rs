@@ -325,6 +325,8 @@ pub struct WaitFlags {
     pub in_irq: bool,
     /// The waker was in a softirq.
     pub in_softirq: bool,
+    /// No wait: one interrupt had the thread's CPU all the while.
+    pub stolen: bool,
 }
 
 /// Sleeps that were asked for in one system call.
@@ -474,6 +476,7 @@ impl Wait {
                 voluntary: flag(16),
                 in_irq: flag(32),
                 in_softirq: flag(64),
+                stolen: flag(128),
             },
             syscall: (syscall < 512).then_some(syscall),
             next: Task { tid: next, tgid: 0, comm: next_comm },

@@ -42,8 +42,11 @@ impl Monitor {
             start_ns: wait.out_ts,
             end_ns: wait.in_ts,
             cpu: wait.in_cpu,
+            // Whatever the thread was doing, in this time it did not get to it.
+            spins: wait.flags.stolen,
         };
-        self.window(&window, vec![wait])
+        let waits = if wait.flags.stolen { Vec::new() } else { vec![wait] };
+        self.window(&window, waits)
     }
 
     /// Explains any stretch of a thread's life that has just ended.
@@ -52,7 +55,7 @@ impl Monitor {
         cpus.extend(waits.iter().flat_map(|wait| [wait.out_cpu, wait.waker_cpu]));
         cpus.sort_unstable();
         cpus.dedup();
-        let mut seen = Seen { waits, ..Seen::default() };
+        let mut seen = Seen { waits, sets: self.timeline.sets(), ..Seen::default() };
         for cpu in cpus {
             let (events, whole) = self.timeline.events(cpu, window.start_ns.saturating_sub(BEFORE));
             seen.events.extend(events);

@@ -56,3 +56,71 @@ int BPF_PROG(ipi_many, void *cpumask, unsigned long callsite, void *callback)
 	record(bpf_ktime_get_ns(), IPI_SENT, ~0u, bpf_get_current_pid_tgid(), (u64)callback, name);
 	return 0;
 }
+
+/* The current task's own entry, where it is watched. */
+static __always_inline struct wait *own_entry(bool begins)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	struct task_struct *p;
+
+	if (!watches(id, id >> 32, bpf_get_smp_processor_id()))
+		return 0;
+	p = bpf_get_current_task_btf();
+	return begins ? new_wait_of(p) : wait_of(p);
+}
+
+/* Writes what ends now, unless it took less than `least`. */
+static __always_inline void passed(u16 kind, u32 b, u64 *since, u64 least)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	if (*since && now - *since >= least)
+		record(now, kind, bpf_get_current_pid_tgid(), b, *since, 0);
+	*since = 0;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(syscall_enter, struct pt_regs *regs, long id)
+{
+	struct wait *w = own_entry(true);
+
+	if (w) {
+		w->syscall_now = id;
+		w->syscall_ts = bpf_ktime_get_ns();
+	}
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(syscall_exit)
+{
+	struct wait *w = own_entry(false);
+
+	if (w)
+		passed(SYSCALL, w->syscall_now, &w->syscall_ts, 0);
+	return 0;
+}
+
+#define STAY(name, begin, end, kind, since, least)                                \
+	SEC("tp_btf/" #begin)                                                     \
+	int BPF_PROG(name##_begin)                                                \
+	{                                                                         \
+		struct wait *w = own_entry(true);                                 \
+		if (w)                                                            \
+			w->since = bpf_ktime_get_ns();                            \
+		return 0;                                                         \
+	}                                                                         \
+	SEC("tp_btf/" #end)                                                       \
+	int BPF_PROG(name##_end)                                                  \
+	{                                                                         \
+		struct wait *w = own_entry(false);                                \
+		if (w)                                                            \
+			passed(kind, 0, &w->since, least);                        \
+		return 0;                                                         \
+	}
+
+STAY(reclaim, mm_vmscan_direct_reclaim_begin, mm_vmscan_direct_reclaim_end, RECLAIM, reclaim_ts, 0)
+STAY(group_reclaim, mm_vmscan_memcg_reclaim_begin, mm_vmscan_memcg_reclaim_end, RECLAIM, reclaim_ts, 0)
+STAY(compaction, mm_compaction_begin, mm_compaction_end, COMPACTION, compaction_ts, 0)
+/* Most of these locks are free, and taking them is no wait. */
+STAY(mmap_lock, mmap_lock_start_locking, mmap_lock_acquire_returned, MMAP_LOCK, mmap_ts, 1000)

@@ -2,10 +2,47 @@
 /* What interrupts a CPU. Each is written when it ends, with both times. */
 
 /* An interrupt that lasts longer than the threshold is a spike of the watched thread it hit. */
+static __noinline int steal(u64 start, u64 now)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	u32 number = bpf_get_smp_processor_id();
+	struct spike *s;
+
+	if (!watches(id, id >> 32, number))
+		return 0;
+	s = bpf_ringbuf_reserve(&spikes, sizeof(*s), 0);
+	if (!s) {
+		count(DROPPED);
+		return 0;
+	}
+	s->out_ts = start;
+	s->waking_ts = s->wakeup_ts = 0;
+	s->in_ts = now;
+	s->tid = id;
+	s->tgid = id >> 32;
+	s->out_cpu = s->in_cpu = s->waker_cpu = number;
+	s->state = 0;
+	s->flags = STOLEN;
+	s->syscall = -1;
+	s->prio = s->policy = 0;
+	s->waker = s->waker_tgid = s->next = 0;
+	s->kernel_size = s->waker_kernel_size = s->waker_user_size = 0;
+	s->ip = s->sp = s->bp = 0;
+	bpf_get_current_comm(s->comm, COMM);
+	__builtin_memset(s->waker_comm, 0, COMM);
+	__builtin_memset(s->next_comm, 0, COMM);
+	bpf_ringbuf_submit(s, BPF_RB_NO_WAKEUP);
+	count(SENT);
+	return 0;
+}
+
 static __always_inline void ended(u16 kind, u32 a, u64 start, u64 now, const void *name)
 {
-	if (start)
-		record(now, kind, a, 0, start, name);
+	if (!start)
+		return;
+	record(now, kind, a, 0, start, name);
+	if (now - start >= min_ns)
+		steal(start, now);
 }
 
 SEC("tp_btf/irq_handler_entry")

@@ -10,6 +10,8 @@ struct wait {
 	s32 waker_kernel_size, waker_user_size;
 	u32 off;
 	u64 ip, sp, bp;
+	u32 syscall_now;
+	u64 syscall_ts, reclaim_ts, compaction_ts, mmap_ts;
 	char waker_comm[COMM], next_comm[COMM];
 	u64 waker_kernel[STACK], waker_user[STACK];
 };

@@ -1,0 +1,387 @@
+//! What a thread waited for, from where in the kernel it did.
+
+use quietcore_bpf::{Wait, What};
+use quietcore_measure::Kind;
+
+use super::scene::{Scene, named};
+
+/// System calls of x86-64 whose number alone says what a sleep in them is: name, number, kind.
+const SYSCALLS: &[(&str, u32, Kind)] = &[
+    ("poll", 7, Kind::Sleep),
+    ("select", 23, Kind::Sleep),
+    ("msync", 26, Kind::Io),
+    ("pause", 34, Kind::Sleep),
+    ("nanosleep", 35, Kind::Sleep),
+    ("accept", 43, Kind::Sleep),
+    ("recvfrom", 45, Kind::Sleep),
+    ("recvmsg", 47, Kind::Sleep),
+    ("wait4", 61, Kind::Sleep),
+    ("semop", 65, Kind::Lock),
+    ("msgrcv", 70, Kind::Sleep),
+    ("flock", 73, Kind::Lock),
+    ("fsync", 74, Kind::Io),
+    ("fdatasync", 75, Kind::Io),
+    ("rt_sigtimedwait", 128, Kind::Sleep),
+    ("rt_sigsuspend", 130, Kind::Sleep),
+    ("sync", 162, Kind::Io),
+    ("futex", 202, Kind::Lock),
+    ("io_getevents", 208, Kind::Sleep),
+    ("semtimedop", 220, Kind::Lock),
+    ("clock_nanosleep", 230, Kind::Sleep),
+    ("epoll_wait", 232, Kind::Sleep),
+    ("mq_timedreceive", 243, Kind::Sleep),
+    ("waitid", 247, Kind::Sleep),
+    ("pselect6", 270, Kind::Sleep),
+    ("ppoll", 271, Kind::Sleep),
+    ("sync_file_range", 277, Kind::Io),
+    ("epoll_pwait", 281, Kind::Sleep),
+    ("accept4", 288, Kind::Sleep),
+    ("recvmmsg", 299, Kind::Sleep),
+    ("syncfs", 306, Kind::Io),
+    ("io_pgetevents", 333, Kind::Sleep),
+    ("io_uring_enter", 426, Kind::Sleep),
+    ("epoll_pwait2", 441, Kind::Sleep),
+    ("futex_waitv", 449, Kind::Lock),
+    ("futex_wait", 455, Kind::Lock),
+];
+
+/// Others that are worth a name.
+const OTHERS: &[(&str, u32)] = &[
+    ("read", 0),
+    ("write", 1),
+    ("open", 2),
+    ("close", 3),
+    ("mmap", 9),
+    ("mprotect", 10),
+    ("munmap", 11),
+    ("brk", 12),
+    ("ioctl", 16),
+    ("pread64", 17),
+    ("pwrite64", 18),
+    ("readv", 19),
+    ("writev", 20),
+    ("sched_yield", 24),
+    ("mremap", 25),
+    ("madvise", 28),
+    ("getpid", 39),
+    ("sendto", 44),
+    ("sendmsg", 46),
+    ("clone", 56),
+    ("execve", 59),
+    ("exit", 60),
+    ("gettid", 186),
+    ("clock_gettime", 228),
+    ("openat", 257),
+    ("membarrier", 324),
+    ("clone3", 435),
+];
+
+fn known(number: u32) -> Option<&'static (&'static str, u32, Kind)> {
+    SYSCALLS.iter().find(|(_, known, _)| cfg!(target_arch = "x86_64") && *known == number)
+}
+
+/// A system call's name, or its number.
+pub fn syscall_name(number: u32) -> String {
+    let other = || OTHERS.iter().find(|(_, n)| cfg!(target_arch = "x86_64") && *n == number);
+    match known(number).map(|known| known.0).or_else(|| other().map(|other| other.0)) {
+        Some(name) => name.to_owned(),
+        None => format!("system call {number}"),
+    }
+}
+
+/// The system calls in which a thread sleeps because it asked to.
+pub fn voluntary_syscalls() -> Vec<u32> {
+    let asked = SYSCALLS.iter().filter(|(.., kind)| *kind == Kind::Sleep);
+    asked.filter(|_| cfg!(target_arch = "x86_64")).map(|&(_, number, _)| number).collect()
+}
+
+/// What a rule looks for among the functions of a stack.
+enum On {
+    /// A function whose name begins so.
+    One(&'static [&'static str]),
+    /// One of the first, and one of the others that called it.
+    Both(&'static [&'static str], &'static [&'static str]),
+}
+use On::{Both, One};
+
+const SEMAPHORES: &[&str] =
+    &["rwsem_down_", "down_read", "down_write", "__down_read", "__down_write"];
+const ADDRESS_SPACE: &[&str] = &[
+    "lock_mm_and_find_vma",
+    "mmap_read_lock",
+    "mmap_write_lock",
+    "do_user_addr_fault",
+    "exc_page_fault",
+    "do_mem_abort",
+    "vm_mmap_pgoff",
+    "__vm_munmap",
+    "do_mprotect",
+    "do_madvise",
+    "madvise_lock",
+    "__do_sys_brk",
+    "__x64_sys_brk",
+    "__x64_sys_mremap",
+    "__do_sys_mremap",
+    "dup_mmap",
+    "task_numa_work",
+];
+
+/// The first that applies decides; the label is empty where the function says it best.
+const RULES: &[(On, Kind, &str)] = &[
+    (One(&["try_to_compact_pages", "compact_zone"]), Kind::Reclaim, "compaction"),
+    (
+        One(&["try_to_free_pages", "do_try_to_free_pages", "throttle_direct_reclaim"]),
+        Kind::Reclaim,
+        "direct reclaim",
+    ),
+    (
+        One(&["try_to_free_mem_cgroup_pages", "mem_cgroup_handle_over_high"]),
+        Kind::Reclaim,
+        "the memory limit of its control group",
+    ),
+    (Both(SEMAPHORES, ADDRESS_SPACE), Kind::MmapLock, ""),
+    (One(&["vma_start_write", "__vma_start_write", "vma_start_read"]), Kind::MmapLock, ""),
+    (
+        One(&["exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "do_mem_abort"]),
+        Kind::PageFault,
+        "",
+    ),
+    (One(&["futex_", "__futex_", "do_futex"]), Kind::Lock, "futex"),
+    (
+        One(&["do_fsync", "__x64_sys_fsync", "__x64_sys_fdatasync", "vfs_fsync", "jbd2_"]),
+        Kind::Io,
+        "fsync",
+    ),
+    (
+        One(&[
+            "io_schedule",
+            "folio_wait_",
+            "bit_wait_io",
+            "wait_on_page",
+            "blk_",
+            "submit_bio_wait",
+            "wait_for_completion_io",
+            "balance_dirty_pages",
+        ]),
+        Kind::Io,
+        "",
+    ),
+    (One(&["do_nanosleep", "hrtimer_nanosleep"]), Kind::Sleep, "nanosleep"),
+    (One(&["ep_poll", "do_epoll_wait"]), Kind::Sleep, "epoll_wait"),
+    (One(&["do_sys_poll", "do_poll", "poll_schedule"]), Kind::Sleep, "poll"),
+    (One(&["do_select", "core_sys_select"]), Kind::Sleep, "select"),
+    (One(&["inet_csk_accept", "unix_accept"]), Kind::Sleep, "accept"),
+    (
+        One(&[
+            "sk_wait_data",
+            "__skb_wait_for_more_packets",
+            "unix_stream_data_wait",
+            "unix_stream_read",
+            "tcp_recvmsg",
+        ]),
+        Kind::Sleep,
+        "recv",
+    ),
+    (One(&["pipe_read", "anon_pipe_read", "eventfd_read", "timerfd_read"]), Kind::Sleep, "read"),
+    (One(&["n_tty_read"]), Kind::Sleep, "read"),
+    (One(&["do_wait", "kernel_wait"]), Kind::Sleep, "wait"),
+    (One(&["do_sigtimedwait", "sigsuspend", "__do_sys_pause"]), Kind::Sleep, "a signal"),
+    (One(&["io_cqring_wait", "read_events"]), Kind::Sleep, "completions"),
+    (One(&["do_msgrcv", "wq_sleep"]), Kind::Sleep, "messages"),
+    (
+        One(&[
+            "__mutex_lock",
+            "mutex_lock",
+            "rt_mutex_",
+            "rwsem_down_",
+            "percpu_rwsem_wait",
+            "__down",
+        ]),
+        Kind::Lock,
+        "",
+    ),
+];
+
+/// Functions that every stack begins with, which say nothing.
+const SCHEDULER: &[&str] = &[
+    "schedule",
+    "__schedule",
+    "io_schedule",
+    "preempt_schedule",
+    "wait_for_completion",
+    "__wait_for_common",
+    "wait_woken",
+    "prepare_to_wait",
+    "__mutex_lock",
+    "mutex_lock",
+    "rwsem_down",
+    "down_",
+    "__down",
+    "bit_wait",
+    "__wait_on_bit",
+    "out_of_line_wait",
+    "folio_wait_bit",
+];
+
+/// What a wait was for.
+pub(super) struct Reason {
+    pub kind: Kind,
+    pub by: String,
+    pub evidence: Vec<String>,
+}
+
+/// What a wait was for, as far as it was recorded.
+pub(super) fn reason(scene: &Scene<'_>, wait: &Wait) -> Reason {
+    let functions: Vec<_> = wait.kernel.iter().filter_map(|&ip| scene.kernel.name(ip)).collect();
+    let mut evidence = Vec::new();
+    if !wait.kernel.is_empty() {
+        evidence.push(format!("kernel stack: {}", scene.stack(&wait.kernel)));
+    }
+    if let Some(number) = wait.syscall {
+        evidence.push(format!("in system call {number} ({})", syscall_name(number)));
+    }
+    if wait.flags.io {
+        evidence.push("it waited for a device (in_iowait)".to_owned());
+    }
+    let (kind, by) = by_entry(scene, wait.out_ts, wait.in_ts)
+        .or_else(|| by_stack(&functions))
+        .or_else(|| wait.syscall.and_then(by_syscall))
+        .unwrap_or_else(|| {
+            let kind = if wait.flags.io { Kind::Io } else { Kind::Blocked };
+            let by = telling(&functions).map(str::to_owned);
+            (kind, by.or_else(|| wait.syscall.map(syscall_name)).unwrap_or_default())
+        });
+    match kind {
+        Kind::Lock | Kind::MmapLock => holder(scene, wait, kind, by, evidence),
+        _ => Reason { kind, by, evidence },
+    }
+}
+
+/// From the kernel's own marks of where the thread was; `None` where there are none.
+pub(super) fn by_entry(scene: &Scene<'_>, out_ts: u64, in_ts: u64) -> Option<(Kind, String)> {
+    scene.everywhere().find_map(|event| {
+        let (tid, since, kind, by) = match event.what {
+            What::Reclaim { tid, since } => (tid, since, Kind::Reclaim, "direct reclaim"),
+            What::Compaction { tid, since } => (tid, since, Kind::Reclaim, "compaction"),
+            What::MmapLock { tid, since } => (tid, since, Kind::MmapLock, ""),
+            _ => return None,
+        };
+        let around = since <= out_ts && in_ts <= event.ts;
+        (around && tid == scene.tid()).then(|| (kind, by.to_owned()))
+    })
+}
+
+fn by_stack(functions: &[&str]) -> Option<(Kind, String)> {
+    let begins = |names: &[&str], function: &str| names.iter().any(|n| function.starts_with(n));
+    RULES.iter().find_map(|(on, kind, label)| {
+        let at = match on {
+            One(names) => functions.iter().position(|function| begins(names, function))?,
+            Both(names, callers) => {
+                let at = functions.iter().position(|function| begins(names, function))?;
+                let mut outer = functions[at..].iter();
+                outer.any(|function| begins(callers, function)).then_some(at)?
+            }
+        };
+        let by = match (label, kind) {
+            (&"", Kind::MmapLock | Kind::PageFault) => String::new(),
+            (&"", _) => telling(&functions[at..]).unwrap_or(functions[at]).to_owned(),
+            (label, _) => (*label).to_owned(),
+        };
+        Some((*kind, by))
+    })
+}
+
+pub(super) fn by_syscall(number: u32) -> Option<(Kind, String)> {
+    known(number).map(|&(name, _, kind)| (kind, name.to_owned()))
+}
+
+/// The innermost function that is not merely how one waits.
+fn telling<'a>(functions: &[&'a str]) -> Option<&'a str> {
+    let says = |f: &&&str| !SCHEDULER.iter().any(|name| f.starts_with(name));
+    functions.iter().find(says).copied()
+}
+
+/// Of a lock: whoever ended the wait held it, unless an interrupt did, which holds none.
+fn holder(
+    scene: &Scene<'_>,
+    wait: &Wait,
+    kind: Kind,
+    by: String,
+    mut evidence: Vec<String>,
+) -> Reason {
+    if wait.flags.in_irq || wait.flags.in_softirq {
+        evidence.push("an interrupt ended it: no holder, its time was up".to_owned());
+        let timed_out = by == "futex" || by == "futex_wait" || by == "futex_waitv";
+        return match timed_out {
+            true => Reason { kind: Kind::Sleep, by: format!("{by}, timed out"), evidence },
+            false => Reason { kind, by, evidence },
+        };
+    }
+    let Some(waker) = wait.waker.filter(|waker| waker.tid != 0 && waker.tid != wait.tid) else {
+        return Reason { kind, by, evidence };
+    };
+    if !by.is_empty() {
+        evidence.push(by);
+    }
+    if !wait.waker_kernel.is_empty() {
+        evidence.push(format!("the waker's kernel stack: {}", scene.stack(&wait.waker_kernel)));
+    }
+    if !wait.waker_user.is_empty() {
+        let frames: Vec<_> = wait.waker_user.iter().map(|ip| format!("{ip:#x}")).collect();
+        evidence.push(format!("the waker's user stack: {}", frames.join(" < ")));
+    }
+    Reason { kind, by: named(&waker.comm, waker.tid), evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_says_what_was_waited_for() {
+        let cases: &[(&[&str], Kind, &str)] = &[
+            (&["futex_do_wait", "__futex_wait", "futex_wait", "do_futex"], Kind::Lock, "futex"),
+            (&["do_nanosleep", "hrtimer_nanosleep", "common_nsleep"], Kind::Sleep, "nanosleep"),
+            (&["ep_poll", "do_epoll_wait", "__x64_sys_epoll_wait"], Kind::Sleep, "epoll_wait"),
+            (&["rwsem_down_read_slowpath", "down_read", "do_user_addr_fault"], Kind::MmapLock, ""),
+            (
+                &["rwsem_down_write_slowpath", "down_write_killable", "vm_mmap_pgoff"],
+                Kind::MmapLock,
+                "",
+            ),
+            (
+                &["rwsem_down_write_slowpath", "down_write", "ext4_buffered_write_iter"],
+                Kind::Lock,
+                "ext4_buffered_write_iter",
+            ),
+            (
+                &["schedule_timeout", "reclaim_throttle", "shrink_node", "do_try_to_free_pages"],
+                Kind::Reclaim,
+                "direct reclaim",
+            ),
+            (
+                &["io_schedule", "folio_wait_bit_common", "filemap_fault", "exc_page_fault"],
+                Kind::PageFault,
+                "",
+            ),
+            (&["jbd2_log_wait_commit", "ext4_sync_file", "do_fsync"], Kind::Io, "fsync"),
+            (&["io_schedule", "folio_wait_bit_common", "filemap_read"], Kind::Io, "filemap_read"),
+            (&["anon_pipe_read", "vfs_read", "ksys_read"], Kind::Sleep, "read"),
+            (&["__mutex_lock.constprop.0", "proc_write"], Kind::Lock, "proc_write"),
+        ];
+        for (functions, kind, by) in cases {
+            assert_eq!(by_stack(functions), Some((*kind, (*by).to_owned())), "{functions:?}");
+        }
+        assert_eq!(by_stack(&["schedule", "something_new"]), None);
+        assert_eq!(telling(&["schedule", "something_new"]), Some("something_new"));
+    }
+
+    #[test]
+    fn sleeps_that_are_asked_for_are_no_locks() {
+        let asked = voluntary_syscalls();
+        assert!(asked.contains(&35) && asked.contains(&232));
+        assert!(!asked.contains(&202) && !asked.contains(&74));
+        assert_eq!(syscall_name(202), "futex");
+        assert_eq!(syscall_name(9999), "system call 9999");
+    }
+}

@@ -1,0 +1,290 @@
+//! What went on while the thread had a CPU: interrupts, faults and system calls, innermost first.
+
+use std::collections::BTreeSet;
+
+use quietcore_bpf::{Event, Set, Vector, What};
+use quietcore_measure::{Kind, Nanos};
+
+use super::blocked::syscall_name;
+use super::paint::{Piece, paint};
+use super::scene::{Scene, named};
+
+/// Time beside an interrupt that is taken for its entry or exit, in nanoseconds: the CPU saves and
+/// restores registers, the programs take their time, and caches are cold afterwards.
+const EDGE: u64 = 2_000;
+
+/// How long before an interrupt its sender may have asked for it.
+const SENT_BEFORE: u64 = 1_000_000;
+
+/// Why the tick is needed, by the bits of `TICK_DEP_MASK_*`.
+const TICK_NEEDS: [&str; 6] =
+    ["a POSIX CPU timer", "perf events", "more than one task", "an unstable clock", "RCU", "RCU"];
+
+/// All of `[start, end)`, in which the thread had this CPU.
+pub(super) fn explain(scene: &Scene<'_>, start: u64, end: u64, cpu: u32) -> Vec<Piece> {
+    let mut layers = interrupts(scene, cpu, start, end);
+    layers.extend(own(scene, cpu, start, end));
+    paint(vec![base(scene, start, end, cpu)], layers)
+}
+
+/// What is left where no event says more.
+fn base(scene: &Scene<'_>, start: u64, end: u64, cpu: u32) -> Piece {
+    if !scene.window.spins {
+        let base = Piece::new(start, end, Kind::User, "");
+        return match scene.has(Set::Syscall) {
+            true => base,
+            false => base.with("system calls were not recorded: part of it may be the kernel's"),
+        };
+    }
+    let inside = scene.between(cpu, start.saturating_add(1), end.saturating_sub(1));
+    let switched = inside.iter().any(|event| matches!(event.what, What::Switch { .. }));
+    let missing = [Set::Irq, Set::Fault].iter().find(|set| !scene.has(**set));
+    let piece = |kind, why: String| Piece::new(start, end, kind, "").with(why);
+    match (missing, &scene.seen.incomplete) {
+        _ if switched => {
+            piece(Kind::Unexplained, format!("CPU {cpu} switched tasks, unlike this one"))
+        }
+        (Some(set), _) => {
+            piece(Kind::Unexplained, format!("the set `{}` was not recorded", set.name()))
+        }
+        (_, Some(why)) => piece(Kind::Unexplained, why.clone()),
+        (None, None) => piece(
+            Kind::HostOrFirmware,
+            format!("CPU {cpu} ran this thread: no switch, no interrupt, no page fault"),
+        ),
+    }
+}
+
+/// Every interrupt of a CPU that overlaps with `[start, end)`.
+pub(super) fn interrupts(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Piece> {
+    let later = scene.from(cpu, start).iter();
+    later.filter_map(|event| interrupt(scene, event)).filter(|piece| piece.start < end).collect()
+}
+
+fn interrupt(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
+    let end = event.ts;
+    let piece = |since: u64, kind, by: String, what: &str| {
+        let since = since.min(end);
+        let line = format!(
+            "{what} CPU {} at {}, {}",
+            event.cpu,
+            scene.at(since),
+            Nanos(end.saturating_sub(since))
+        );
+        Piece::new(since, end, kind, by).with(line)
+    };
+    Some(match event.what {
+        What::Irq { line, since, name } => {
+            piece(since, Kind::HardIrq, format!("{name} (IRQ {line})"), "irq_handler")
+        }
+        What::Softirq { vector, since } => {
+            let softirq = piece(since, Kind::Softirq, softirq(vector), "softirq");
+            with_functions(scene, event, since, softirq)
+        }
+        What::Nmi { ns } => piece(end.saturating_sub(ns), Kind::Nmi, String::new(), "nmi_handler"),
+        What::Vector { vector: Vector::LocalTimer, since } => local_timer(scene, event, since),
+        What::Vector { vector, since } => match vector {
+            Vector::CallFunction | Vector::CallFunctionSingle | Vector::Reschedule => {
+                ipi(scene, event, vector, since)
+            }
+            _ => piece(since, Kind::HardIrq, other(vector).to_owned(), other(vector)),
+        },
+        _ => return None,
+    })
+}
+
+/// A softirq's name by its number.
+fn softirq(vector: u32) -> String {
+    const NAMES: [&str; 10] = [
+        "HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
+        "RCU",
+    ];
+    NAMES.get(vector as usize).map_or_else(|| format!("softirq {vector}"), |&name| name.to_owned())
+}
+
+fn other(vector: Vector) -> &'static str {
+    match vector {
+        Vector::LocalTimer => "local_timer",
+        Vector::Reschedule => "reschedule",
+        Vector::CallFunction => "call_function",
+        Vector::CallFunctionSingle => "call_function_single",
+        Vector::IrqWork => "irq_work",
+        Vector::Thermal => "thermal_apic",
+        Vector::Platform => "x86_platform_ipi",
+        Vector::Spurious => "spurious_apic",
+        Vector::Error => "error_apic",
+    }
+}
+
+/// The timers that expired within.
+fn with_functions(scene: &Scene<'_>, event: &Event, since: u64, mut piece: Piece) -> Piece {
+    for inner in scene.between(event.cpu, since, event.ts) {
+        let (what, function) = match inner.what {
+            What::Timer { function } => ("timer", function),
+            What::HrTimer { function } => ("hrtimer", function),
+            _ => continue,
+        };
+        let line = format!("{what} {} at {}", scene.function(function), scene.at(inner.ts));
+        piece.evidence.push(line);
+    }
+    piece
+}
+
+fn is_tick(function: &str) -> bool {
+    function.starts_with("tick_nohz") || function.starts_with("tick_sched")
+}
+
+/// The tick, if that is what expired in the timer's interrupt.
+fn local_timer(scene: &Scene<'_>, event: &Event, since: u64) -> Piece {
+    let since = since.min(event.ts);
+    let inside = scene.between(event.cpu, since, event.ts).iter();
+    let functions: BTreeSet<_> = inside
+        .filter_map(|inner| match inner.what {
+            What::HrTimer { function } => Some(scene.function(function)),
+            _ => None,
+        })
+        .collect();
+    let (ticks, others): (Vec<_>, Vec<_>) =
+        functions.into_iter().partition(|function| is_tick(function));
+    let length = Nanos(event.ts - since);
+    let mut line = format!("local_timer CPU {} at {}, {length}", event.cpu, scene.at(since));
+    for function in ticks.iter().chain(&others) {
+        line += &format!(", hrtimer {function}");
+    }
+    let (kind, by) = match ticks.is_empty() {
+        true => (Kind::Timer, others.join(", ")),
+        false => (Kind::Tick, String::new()),
+    };
+    let piece = Piece::new(since, event.ts, kind, by).with(line);
+    match kind {
+        Kind::Tick => with_need(scene, event, piece),
+        _ => piece,
+    }
+}
+
+/// Why the tick is on, where the kernel said so of late.
+fn with_need(scene: &Scene<'_>, event: &Event, piece: Piece) -> Piece {
+    let decided =
+        scene.before(event.cpu, event.ts).iter().rev().find_map(|earlier| match earlier.what {
+            What::TickStop { stopped, dependency } => Some((earlier.ts, stopped, dependency)),
+            _ => None,
+        });
+    let Some((ts, false, dependency)) = decided else { return piece };
+    let needs = TICK_NEEDS.iter().enumerate().filter(|(bit, _)| dependency >> bit & 1 == 1);
+    let needs: Vec<_> = needs.map(|(_, need)| *need).collect();
+    piece.with(format!("tick_stop at {}: needed by {}", scene.at(ts), needs.join(", ")))
+}
+
+/// What another CPU asked for, and who, where that was recorded.
+fn ipi(scene: &Scene<'_>, event: &Event, vector: Vector, since: u64) -> Piece {
+    let since = since.min(event.ts);
+    let flush =
+        scene.between(event.cpu, since, event.ts).iter().find_map(|inner| match inner.what {
+            What::TlbFlush { reason: 1, pages } => Some(pages),
+            _ => None,
+        });
+    let length = Nanos(event.ts - since);
+    let line = format!("{} CPU {} at {}, {length}", other(vector), event.cpu, scene.at(since));
+    let kind = if flush.is_some() { Kind::TlbShootdown } else { Kind::Ipi };
+    let sender = sender(scene, event.cpu, since);
+    let by = match (&sender, vector) {
+        (Some((by, _)), _) => by.clone(),
+        (None, Vector::Reschedule) => "reschedule".to_owned(),
+        (None, _) if kind == Kind::Ipi => "function call".to_owned(),
+        (None, _) => String::new(),
+    };
+    let mut piece = Piece::new(since, event.ts, kind, by).with(line);
+    piece.evidence.extend(sender.map(|(_, line)| line));
+    match flush {
+        Some(u64::MAX) => piece.with("tlb_flush: another CPU asked, all pages"),
+        Some(pages) => piece.with(format!("tlb_flush: another CPU asked, {pages} pages")),
+        None => piece,
+    }
+}
+
+/// Who sent the interrupt that began on `cpu` at `since`: the last to do so elsewhere.
+fn sender(scene: &Scene<'_>, cpu: u32, since: u64) -> Option<(String, String)> {
+    let recent = since.saturating_sub(SENT_BEFORE)..=since;
+    let sent = scene.everywhere().filter(|event| event.cpu != cpu && recent.contains(&event.ts));
+    let to_us = sent.filter_map(|event| match event.what {
+        What::IpiSent { to, by, function, comm } if to.is_none_or(|to| to == cpu) => {
+            Some((event, by, function, comm))
+        }
+        _ => None,
+    });
+    let (event, by, function, comm) = to_us.max_by_key(|(event, ..)| event.ts)?;
+    let by = named(&comm, by);
+    let function = if function == 0 { String::new() } else { scene.function(function) };
+    let line = format!("ipi_send CPU {} at {}: {by} {function}", event.cpu, scene.at(event.ts));
+    Some((by, line.trim_end().to_owned()))
+}
+
+/// The thread's own entries into the kernel.
+fn own(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Piece> {
+    let mut layers: Vec<_> = scene
+        .from(cpu, start)
+        .iter()
+        .filter_map(|event| entry(scene, event))
+        .filter(|piece| piece.start < end)
+        .collect();
+    if scene.window.spins {
+        layers.extend(faults(scene, cpu, start, end));
+    }
+    layers
+}
+
+/// A stay in the kernel on the thread's own behalf.
+pub(super) fn entry(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
+    let (tid, since, kind, by, what) = match event.what {
+        What::Syscall { tid, number, since } => {
+            (tid, since, Kind::Kernel, syscall_name(number), "sys_exit")
+        }
+        What::Reclaim { tid, since } => {
+            (tid, since, Kind::Reclaim, "direct reclaim".to_owned(), "mm_vmscan_direct_reclaim")
+        }
+        What::Compaction { tid, since } => {
+            (tid, since, Kind::Reclaim, "compaction".to_owned(), "mm_compaction")
+        }
+        What::MmapLock { tid, since } => (tid, since, Kind::MmapLock, String::new(), "mmap_lock"),
+        _ => return None,
+    };
+    let since = since.min(event.ts);
+    let length = Nanos(event.ts - since);
+    let line = format!("{what} CPU {} from {}, {length}", event.cpu, scene.at(since));
+    (tid == scene.tid()).then(|| Piece::new(since, event.ts, kind, by).with(line))
+}
+
+/// The kernel says when a fault begins. A thread that only looks at the clock has seen its end when
+/// it looks again.
+fn faults(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Piece> {
+    let mine = scene.between(cpu, start, end).iter().filter_map(|event| match event.what {
+        What::Fault { tid, address } if tid == scene.tid() => Some((event.ts, address)),
+        _ => None,
+    });
+    mine.map(|(ts, address)| {
+        let line = format!("page_fault_user CPU {cpu} at {}: address {address:#x}", scene.at(ts));
+        Piece::new(ts, end, Kind::PageFault, "").with(line)
+    })
+    .collect()
+}
+
+/// What a spinning thread's window has no evidence for and is short and beside an interruption, is
+/// the entry or exit of that interruption, for the thread itself does not stop.
+pub(super) fn edges(pieces: &mut [Piece]) {
+    let open = |kind| matches!(kind, Kind::Unexplained | Kind::HostOrFirmware);
+    for at in 0..pieces.len() {
+        let piece = &pieces[at];
+        if !open(piece.kind) || piece.len() > EDGE {
+            continue;
+        }
+        let neighbour = [at.checked_sub(1), Some(at + 1)]
+            .into_iter()
+            .flatten()
+            .find(|&beside| pieces.get(beside).is_some_and(|beside| !open(beside.kind)));
+        if let Some(neighbour) = neighbour {
+            let (kind, by) = (pieces[neighbour].kind, pieces[neighbour].by.clone());
+            let line = format!("{} of its entry or exit", Nanos(pieces[at].len()));
+            pieces[at] = Piece { kind, by, evidence: vec![line], ..pieces[at] };
+        }
+    }
+}
