@@ -46,11 +46,11 @@ fn systemctl(args: &[&str], parse: fn(&str) -> BTreeMap<String, Entry>) -> Class
         return Class::Absent("systemd does not run".into());
     }
     let ask = || Command::new("systemctl").args(args).stdin(Stdio::null()).output();
-    // The bus gives up after 25 s, and an emulated machine that has just booted may need them.
+    // The bus gives up after 25 s, and an emulated machine that has just booted may need more.
     let answered = |output: &std::io::Result<Output>| {
         output.as_ref().is_ok_and(|output| output.status.success())
     };
-    match (0..2).map(|_| ask()).find(answered).unwrap_or_else(ask) {
+    match (0..5).map(|_| ask()).find(answered).unwrap_or_else(ask) {
         Err(error) => Class::Absent(format!("systemctl: {error}")),
         Ok(output) if !output.status.success() => {
             Class::Absent(format!("systemctl {}: {}", args.join(" "), output.status))
