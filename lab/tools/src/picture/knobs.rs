@@ -53,6 +53,8 @@ const CLASSES: &[(&str, &[&str])] = &[
 /// Knobs that say nothing of what anybody set, and why.
 const UNSTABLE: &[(&str, &str)] = &[
     ("proc/sys/kernel/tainted", "the kernel writes there what befell it"),
+    ("proc/sys/net/ipv4/tcp_mem", "the kernel makes it of the memory that is free at boot"),
+    ("proc/sys/net/ipv4/udp_mem", "the kernel makes it of the memory that is free at boot"),
     ("proc/sys/vm/user_reserve_kbytes", "the kernel makes it of the memory that is free at boot"),
     ("proc/sys/kernel/ns_last_pid", "every process changes it"),
     ("proc/sys/kernel/perf_event_max_sample_rate", "the kernel lowers it when sampling is slow"),

@@ -101,11 +101,8 @@ fn run(job: Job) -> Result<ExitCode> {
     }
 }
 
-/// What a kernel makes of the memory it finds free as it boots.
-const SIZED_AT_BOOT: [&str; 2] = ["/proc/sys/net/ipv4/tcp_mem", "/proc/sys/net/ipv4/udp_mem"];
-
-/// What a reboot changes by itself: no thread outlives it, udev loads what modules it likes,
-/// irqbalance places every IRQ anew, and some limits follow the memory that is free.
+/// What a reboot changes by itself: no thread outlives it, udev loads what modules it likes, and
+/// irqbalance places every IRQ anew.
 fn settle(first: &mut Picture, second: &mut Picture) {
     let balanced = [&*first, &*second].into_iter().all(|picture| {
         let service = picture.entry("unit", "irqbalance.service");
@@ -116,9 +113,6 @@ fn settle(first: &mut Picture, second: &mut Picture) {
         picture.classes.insert(compare::FLEETING.into(), none);
         if let Some(Class::Taken(irqs)) = picture.classes.get_mut("irq").filter(|_| balanced) {
             irqs.retain(|key, _| !key.ends_with("/smp_affinity"));
-        }
-        if let Some(Class::Taken(sysctls)) = picture.classes.get_mut("sysctl") {
-            sysctls.retain(|key, _| !SIZED_AT_BOOT.contains(&key.as_str()));
         }
     }
     let modules = [first, second].map(|picture| picture.classes.get_mut("module"));
