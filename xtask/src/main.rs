@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod dist;
 mod lab;
 mod layers;
@@ -29,6 +30,8 @@ enum Chore {
     Layers,
     /// Shows the bad hosts of the test suite to another tool and to quietcore
     Peer(peer::Args),
+    /// What the recorder costs, beside nothing and beside its peers
+    Bench(bench::Args),
     /// Packs a tarball with a static binary, man pages and completions
     Dist(dist::Args),
 }
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Chore::Check => test::check(),
         Chore::Layers => layers::main(),
         Chore::Peer(args) => peer::main(&args),
+        Chore::Bench(args) => bench::main(&args),
         Chore::Dist(args) => dist::main(&args),
     }
 }

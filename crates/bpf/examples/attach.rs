@@ -1,8 +1,8 @@
 //! Attaches the recorder and says what came of it: what `cargo xtask bench` and the lab's guests run.
 //!
 //! `attach WATCH THRESHOLD_US SETS [SECONDS]`: WATCH is `all`, a pid, or `cpu:LIST`; SETS as
-//! `sched,idle,irq`. Prints a line of JSON when attached, one per wait, and the counts at the end,
-//! which comes after SECONDS or when standard input is closed.
+//! `sched,idle,irq`. Prints a line of JSON when attached and the counts at the end, which comes after
+//! SECONDS, with a line for each wait before it, or when standard input is closed.
 
 #![allow(clippy::unwrap_used, reason = "a tool for tests: a panic says where")]
 
@@ -53,8 +53,9 @@ fn main() {
     let limit = limit.first().map(|seconds| Duration::from_secs(seconds.parse().unwrap()));
     loop {
         let ended = closed.recv_timeout(Duration::from_millis(20));
-        for wait in timeline.waits().unwrap() {
-            println!("{}", json!({ "wait": wait }));
+        let waits = timeline.waits().unwrap();
+        if limit.is_some() {
+            waits.iter().for_each(|wait| println!("{}", json!({ "wait": wait })));
         }
         let over = limit.is_some_and(|limit| begin.elapsed() >= limit);
         if over || ended != Err(RecvTimeoutError::Timeout) {

@@ -472,6 +472,7 @@ fn set_up(
     constants.slots = settings.slots;
     // Both came with 5.13.
     constants.has_fetch = kernel.helper("for_each_map_elem");
+    constants.has_current = kernel.helper("get_current_task_btf");
     constants.has_regs = kernel.helper("task_pt_regs");
     constants.has_task_stack = kernel.helper("get_task_stack");
     constants.by_hash = !storage;

@@ -10,6 +10,7 @@ const volatile bool by_cpu;            /* watch what runs on the CPUs in `watche
 const volatile bool all_switches;      /* record switches of every CPU, not only of watched threads */
 const volatile u32 slots;              /* per CPU, a power of two */
 const volatile bool has_fetch;         /* atomic fetch-and-add (5.12) */
+const volatile bool has_current;       /* bpf_get_current_task_btf (5.11) */
 const volatile bool has_task_stack;    /* bpf_get_task_stack for such programs (5.15) */
 const volatile bool has_regs;          /* bpf_task_pt_regs (5.15) */
 

@@ -9,7 +9,6 @@ struct wait {
 	u32 waker, waker_tgid, waker_cpu, next;
 	s32 waker_kernel_size, waker_user_size;
 	u32 off;
-	u64 ip, sp, bp;
 	u32 syscall_now;
 	u64 syscall_ts, reclaim_ts, compaction_ts, mmap_ts;
 	char waker_comm[COMM], next_comm[COMM];
@@ -123,7 +122,7 @@ static __always_inline bool is_voluntary(s32 syscall)
 }
 
 /* The system call that a task sleeps in. Interrupts and faults leave -1 where its number would be. */
-static __always_inline s32 syscall_of(struct task_struct *p, struct wait *w)
+static __always_inline s32 syscall_of(struct task_struct *p)
 {
 #if defined(__TARGET_ARCH_x86)
 	if (p->flags & PF_KTHREAD)
@@ -132,9 +131,6 @@ static __always_inline s32 syscall_of(struct task_struct *p, struct wait *w)
 		struct pt_regs *regs = (void *)bpf_task_pt_regs(p);
 		s64 nr = regs->orig_ax;
 
-		w->ip = regs->ip;
-		w->sp = regs->sp;
-		w->bp = regs->bp;
 		return nr >= 0 && nr < SYSCALLS ? nr : -1;
 	}
 #endif
@@ -162,9 +158,8 @@ static __always_inline void leaves(struct wait *w, u64 now, u32 cpu, bool preemp
 	__builtin_memcpy(w->next_comm, next->comm, COMM);
 	w->flags = 0;
 	w->waker_kernel_size = w->waker_user_size = 0;
-	w->ip = w->sp = w->bp = 0;
 	w->waker = w->waker_tgid = 0;
-	w->syscall = syscall_of(prev, w);
+	w->syscall = syscall_of(prev);
 	if (preempt || !(state & TASK_RUNNING_MASK)) {
 		w->flags = PREEMPTED | (is_throttled(prev) ? THROTTLED : 0);
 	} else {
@@ -202,9 +197,16 @@ static __always_inline void send(struct wait *w, u64 now, u32 cpu, struct task_s
 	s->waker_tgid = w->waker_tgid;
 	s->waker_cpu = w->waker_cpu;
 	s->next = w->next;
-	s->ip = w->ip;
-	s->sp = w->sp;
-	s->bp = w->bp;
+	s->ip = s->sp = s->bp = 0;
+#if defined(__TARGET_ARCH_x86)
+	if (has_regs && !(next->flags & PF_KTHREAD)) {
+		struct pt_regs *regs = (void *)bpf_task_pt_regs(next);
+
+		s->ip = regs->ip;
+		s->sp = regs->sp;
+		s->bp = regs->bp;
+	}
+#endif
 	__builtin_memcpy(s->comm, next->comm, COMM);
 	__builtin_memcpy(s->waker_comm, w->waker_comm, COMM);
 	__builtin_memcpy(s->next_comm, w->next_comm, COMM);
@@ -319,6 +321,7 @@ int BPF_PROG(switch3, bool preempt, struct task_struct *prev, struct task_struct
 SEC("tp_btf/sched_waking")
 int BPF_PROG(waking, struct task_struct *p)
 {
+	struct task_struct *waker;
 	u64 now, id;
 	u32 number;
 	struct cpu *cpu;
@@ -333,12 +336,19 @@ int BPF_PROG(waking, struct task_struct *p)
 	if (!cpu)
 		return 0;
 	now = bpf_ktime_get_ns();
-	id = bpf_get_current_pid_tgid();
 	w->waking_ts = now;
-	w->waker = id;
-	w->waker_tgid = id >> 32;
 	w->waker_cpu = number;
-	bpf_get_current_comm(w->waker_comm, COMM);
+	if (has_current) {
+		waker = bpf_get_current_task_btf();
+		w->waker = waker->pid;
+		w->waker_tgid = waker->tgid;
+		__builtin_memcpy(w->waker_comm, waker->comm, COMM);
+	} else {
+		id = bpf_get_current_pid_tgid();
+		w->waker = id;
+		w->waker_tgid = id >> 32;
+		bpf_get_current_comm(w->waker_comm, COMM);
+	}
 	w->flags |= cpu->irq_ts || cpu->vector_ts ? IN_IRQ : cpu->softirq_ts ? IN_SOFTIRQ : 0;
 	/* Whoever ends a long wait was what it waited for. */
 	if (w->off && !(w->flags & (VOLUNTARY | IN_IRQ | IN_SOFTIRQ)) && now - w->out_ts >= min_ns) {
@@ -349,7 +359,10 @@ int BPF_PROG(waking, struct task_struct *p)
 	return 0;
 }
 
-/* On the CPU where it is going to run. */
+/*
+ * On the CPU where it is going to run, or on the waker's. Reading the clock is the dearest thing here:
+ * what stays on the waker's CPU takes no way, and the wake-up began just now.
+ */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(wakeup, struct task_struct *p)
 {
@@ -359,7 +372,8 @@ int BPF_PROG(wakeup, struct task_struct *p)
 		return 0;
 	w = wait_of(p);
 	if (w)
-		w->wakeup_ts = bpf_ktime_get_ns();
+		w->wakeup_ts = w->waking_ts && w->waker_cpu == bpf_get_smp_processor_id() ?
+			w->waking_ts : bpf_ktime_get_ns();
 	return 0;
 }
 
