@@ -1,6 +1,8 @@
 //! Spikes as they happen: the recorder's waits and events, explained.
 
-use quietcore_bpf::{BpfError, Counts, Health, Settings, Timeline, Wait};
+use std::collections::VecDeque;
+
+use quietcore_bpf::{BpfError, Counts, Health, Pause, Runtime, Settings, Timeline, Wait};
 use quietcore_measure::{Spike, Thread};
 use quietcore_sys::Host;
 
@@ -10,11 +12,15 @@ use crate::kallsyms::Kallsyms;
 /// How long before a window its events are looked at: what runs when it begins came earlier.
 const BEFORE: u64 = 10_000_000;
 
+/// Stops of processes that are remembered.
+const PAUSES: usize = 256;
+
 /// A recorder with the knowledge to explain what it sees.
 #[derive(Debug)]
 pub struct Monitor {
     timeline: Timeline,
     kernel: Kallsyms,
+    pauses: VecDeque<Pause>,
 }
 
 impl Monitor {
@@ -24,7 +30,17 @@ impl Monitor {
     /// [`BpfError`] where nothing can be recorded.
     pub fn start(settings: &Settings, host: &Host) -> Result<Self, BpfError> {
         let kernel = host.read("/proc/kallsyms").map(|text| Kallsyms::parse(&text));
-        Ok(Self { timeline: Timeline::start(settings)?, kernel: kernel.unwrap_or_default() })
+        let timeline = Timeline::start(settings)?;
+        Ok(Self { timeline, kernel: kernel.unwrap_or_default(), pauses: VecDeque::new() })
+    }
+
+    /// Also watches the runtimes of a process that can stop all of it, a JVM's or Go's, and says
+    /// which there are.
+    ///
+    /// # Errors
+    /// [`BpfError::Program`] where the process cannot be read or the probes not be attached.
+    pub fn watch_pauses(&mut self, pid: u32) -> Result<Vec<Runtime>, BpfError> {
+        self.timeline.watch_pauses(pid)
     }
 
     /// The spikes since the last call, explained, in the order in which they ended.
@@ -33,6 +49,8 @@ impl Monitor {
     /// [`BpfError`] where the recorder cannot be read.
     pub fn spikes(&mut self) -> Result<Vec<Spike>, BpfError> {
         let waits = self.timeline.waits()?;
+        self.pauses.extend(self.timeline.pauses());
+        self.pauses.drain(..self.pauses.len().saturating_sub(PAUSES));
         Ok(waits.into_iter().map(|wait| self.explain(wait)).collect())
     }
 
@@ -55,7 +73,9 @@ impl Monitor {
         cpus.extend(waits.iter().flat_map(|wait| [wait.out_cpu, wait.waker_cpu]));
         cpus.sort_unstable();
         cpus.dedup();
-        let mut seen = Seen { waits, sets: self.timeline.sets(), ..Seen::default() };
+        let of_process = |pause: &&Pause| pause.tgid == window.thread.pid;
+        let pauses = self.pauses.iter().filter(of_process).copied().collect();
+        let mut seen = Seen { waits, pauses, sets: self.timeline.sets(), ..Seen::default() };
         for cpu in cpus {
             let (events, whole) = self.timeline.events(cpu, window.start_ns.saturating_sub(BEFORE));
             seen.events.extend(events);

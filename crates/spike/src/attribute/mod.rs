@@ -12,7 +12,7 @@ mod queue;
 mod scene;
 mod track;
 
-use quietcore_bpf::{Event, Set, Wait};
+use quietcore_bpf::{Event, Pause, Set, Wait};
 use quietcore_measure::{Nanos, Segment, Spike, Thread};
 
 use crate::kallsyms::Kallsyms;
@@ -45,6 +45,8 @@ pub struct Seen {
     pub events: Vec<Event>,
     /// The thread's waits that overlap with the window.
     pub waits: Vec<Wait>,
+    /// Stops of the thread's process by its own runtime.
+    pub pauses: Vec<Pause>,
     /// What was recorded without a gap in the programs: what no event shows did not happen.
     pub sets: Vec<Set>,
     /// Why that is not all.

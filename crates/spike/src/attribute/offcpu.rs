@@ -26,7 +26,7 @@ pub(super) fn explain(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) ->
             vec![piece]
         }
         Some(wait) => woken(scene, wait, off, start, end),
-        None => vec![short(scene, start, end, off)],
+        None => paint(vec![short(scene, start, end, off)], stopped(scene, start, end).collect()),
     }
 }
 
@@ -100,7 +100,24 @@ fn woken(scene: &Scene<'_>, wait: &Wait, off: &Off<'_>, start: u64, end: u64) ->
     if wait.waker_cpu != wait.in_cpu {
         layers.extend(idle_exit(scene, wait.in_cpu, to_waking, end));
     }
+    layers.extend(stopped(scene, start, to_waking));
     paint(base, layers)
+}
+
+/// When the process's own runtime had stopped it: what a thread blocks on meanwhile is only the means.
+fn stopped<'a>(scene: &'a Scene<'_>, start: u64, end: u64) -> impl Iterator<Item = Piece> + 'a {
+    scene.seen.pauses.iter().filter(move |pause| pause.start < end && start < pause.end).map(
+        move |pause| {
+            let ended = match pause.end {
+                u64::MAX => "not ended yet".to_owned(),
+                end => format!("ended at {} by tid {}", scene.at(end), pause.tid),
+            };
+            let line =
+                format!("the runtime stopped the process at {}, {ended}", scene.at(pause.start));
+            let (start, end) = (pause.start.max(start), pause.end.min(end));
+            Piece::new(start, end, Kind::Gc, "stop of the whole process").with(line)
+        },
+    )
 }
 
 /// Who ended the wait.
