@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test stops at the first thing that is wrong")]
 
 use proptest::prelude::*;
-use quietcore_bpf::{Event, Name, Set, Task, Vector, Wait, WaitFlags, What};
+use quietcore_bpf::{Event, Name, Pause, Set, Task, Vector, Wait, WaitFlags, What};
 use quietcore_measure::Thread;
 use quietcore_spike::{Kallsyms, Seen, Window, attribute};
 
@@ -131,10 +131,13 @@ proptest! {
         window in window(),
         events in prop::collection::vec(event(), 0..60),
         waits in prop::collection::vec(wait(), 0..4),
+        pauses in prop::collection::vec((moment(), moment()), 0..3),
         all_sets in any::<bool>(),
     ) {
         let sets = if all_sets { Set::ALL.to_vec() } else { Vec::new() };
-        let seen = Seen { events, waits, sets, incomplete: None };
+        let pause = |(start, end)| Pause { start, end, tgid: THREAD, tid: 9 };
+        let pauses = pauses.into_iter().map(pause).collect();
+        let seen = Seen { events, waits, pauses, sets, incomplete: None };
         let spike = attribute(&window, &seen, &kernel());
         prop_assert!(spike.adds_up(), "{:#?}", spike.segments);
         prop_assert!(spike.segments.iter().all(|segment| segment.len_ns.0 > 0));
