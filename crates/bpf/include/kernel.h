@@ -61,7 +61,12 @@ struct sched_entity {
 
 struct mm_struct;
 
+struct thread_info {
+	u32 cpu;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int __state;
 	int prio;
 	unsigned int policy;
@@ -72,6 +77,11 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct sched_entity se;
 	char comm[16];
+};
+
+/* Before 5.16. */
+struct task_struct___cpu {
+	u32 cpu;
 };
 
 /* Before 5.14. */

@@ -82,8 +82,10 @@ struct spike {
 	s32 syscall;           /* that it waited in, -1 if in none, -2 if it could not be told */
 	u32 prio, policy;
 	u32 waker, waker_tgid, waker_cpu;
+	u32 wakeup_cpu;        /* whose run queue it was put on */
 	u32 next;              /* who ran after it */
 	s32 kernel_size, waker_kernel_size, waker_user_size;   /* in bytes, or an error below 0 */
+	u32 spare;
 	u64 ip, sp, bp;        /* of the thread in user space; 0 if not taken */
 	char comm[COMM], waker_comm[COMM], next_comm[COMM];
 	u64 kernel[STACK], waker_kernel[STACK], waker_user[STACK];

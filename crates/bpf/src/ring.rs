@@ -6,7 +6,7 @@ use std::ptr;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use crate::wire::{CPU, EVENT, Event};
+use crate::wire::{CPU, EVENT, Event, What};
 
 /// The rings of all CPUs, read-only.
 #[derive(Debug)]
@@ -49,9 +49,13 @@ impl Rings {
         let slot = u64::from(cpu) * self.slots + ((seq - 1) & (self.slots - 1));
         let mut bytes = [0; EVENT];
         // SAFETY: the slot is within the map, for the CPU is one of those that were mapped; the
-        // kernel may write at the same time, which the sequence number read again reveals.
+        // kernel may write at the same time, which the sequence number, read before and after,
+        // reveals.
         let again = unsafe {
             let from = self.events.as_ptr().add(slot as usize * EVENT);
+            if ptr::read_volatile(from.add(8).cast::<u32>()) != seq as u32 {
+                return None;
+            }
             for (i, byte) in bytes.chunks_exact_mut(8).enumerate() {
                 let word: u64 = ptr::read_volatile(from.cast::<u64>().add(i));
                 byte.copy_from_slice(&word.to_ne_bytes());
@@ -62,35 +66,71 @@ impl Rings {
         (found == seq as u32 && again == found).then_some(event)
     }
 
-    /// What a CPU recorded from a moment on, oldest first, and whether that is all: the oldest may
-    /// have been overwritten.
-    pub fn since(&self, cpu: u32, from: u64) -> (Vec<Event>, bool) {
+    /// What a CPU recorded in `[from, until]`, oldest first, with what says how things stood at
+    /// `from`: who ran, and whether it idled. And whether that is all: the oldest may have been
+    /// overwritten.
+    pub fn between(&self, cpu: u32, from: u64, until: u64) -> (Vec<Event>, bool) {
         let mut events = Vec::new();
         if cpu >= self.cpus {
             return (events, false);
         }
         let head = self.head(cpu);
         let oldest = head.saturating_sub(self.slots) + 1;
+        let newest = self.last_until(cpu, oldest, head, until);
         // An interrupt may take its slot before what it interrupted is written.
-        let mut older = 0;
-        let mut whole = oldest == 1;
-        for seq in (oldest..=head).rev() {
-            let Some(event) = self.event(cpu, seq) else {
-                whole = false;
-                continue;
+        let (mut older, mut runner) = (0, false);
+        let (mut begun, mut hole) = (false, false);
+        for seq in (oldest..=newest).rev() {
+            let event = match self.event(cpu, seq) {
+                // The newest may be being written.
+                None => {
+                    hole |= begun;
+                    continue;
+                }
+                Some(Some(event)) if event.ts <= until => event,
+                Some(_) => continue,
             };
-            match event {
-                Some(event) if event.ts < from => older += 1,
-                Some(event) => events.push(event),
-                None => {}
+            begun = true;
+            if event.ts >= from {
+                events.push(event);
+                continue;
             }
-            if older == 4 {
-                whole = true;
+            older += 1;
+            let stands = matches!(
+                event.what,
+                What::Switch { .. } | What::Idle { .. } | What::TickStop { .. }
+            );
+            runner |= matches!(event.what, What::Switch { .. });
+            events.extend(stands.then_some(event));
+            if older >= 4 && runner {
                 break;
             }
         }
         events.sort_by_key(|event| event.ts);
-        (events, whole)
+        (events, !hole && (older >= 4 || oldest == 1))
+    }
+}
+
+impl Rings {
+    /// Up to which event those until a moment are found: time grows with the number, except for the
+    /// few that an interrupt overtakes.
+    fn last_until(&self, cpu: u32, oldest: u64, head: u64, until: u64) -> u64 {
+        const OVERTAKEN: u64 = 16;
+        let (mut low, mut high) = (oldest, head + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let later = match self.event(cpu, middle) {
+                Some(Some(event)) => event.ts > until,
+                Some(None) => false,
+                // Being written; or overwritten, and then old.
+                None => head - middle < self.slots / 2,
+            };
+            match later {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        head.min(low + OVERTAKEN)
     }
 }
 

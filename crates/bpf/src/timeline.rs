@@ -336,21 +336,16 @@ impl Timeline {
     }
 
     /// The stops of watched runtimes since the last call, as far as [`Timeline::waits`] has fetched
-    /// them, and those that have not ended yet, which come again when they have.
+    /// them.
     pub fn pauses(&mut self) -> Vec<Pause> {
-        let mut pauses = std::mem::take(&mut self.received.borrow_mut().pauses);
-        let stopped = &self.skeleton.maps.stopped;
-        pauses.extend(stopped.keys().filter_map(|key| {
-            let start = stopped.lookup(&key, MapFlags::ANY).ok()??;
-            Pause::open(&key, &start)
-        }));
-        pauses
+        std::mem::take(&mut self.received.borrow_mut().pauses)
     }
 
-    /// What a CPU recorded from a moment of CLOCK_MONOTONIC on, oldest first, and whether that is
-    /// all of it: of a moment too long ago the oldest have been overwritten.
-    pub fn events(&self, cpu: u32, from_ns: u64) -> (Vec<Event>, bool) {
-        self.rings.since(cpu, from_ns)
+    /// What a CPU recorded in `[from_ns, until_ns]` of CLOCK_MONOTONIC, oldest first, with the last
+    /// switch before it, and whether that is all: of a moment too long ago the oldest have been
+    /// overwritten.
+    pub fn events(&self, cpu: u32, from_ns: u64, until_ns: u64) -> (Vec<Event>, bool) {
+        self.rings.between(cpu, from_ns, until_ns)
     }
 
     /// How many events a CPU has recorded, overwritten ones included.

@@ -9,7 +9,7 @@ pub(crate) const EVENT: usize = 48;
 /// Bytes of a CPU's head in the recorder.
 pub(crate) const CPU: usize = 64;
 /// Bytes of a wait.
-pub(crate) const WAIT: usize = 168 + 3 * 8 * STACK;
+pub(crate) const WAIT: usize = 176 + 3 * 8 * STACK;
 
 /// The longest name the kernel keeps of a task, with the zero that ends it.
 const COMM: usize = 16;
@@ -276,6 +276,8 @@ pub struct Wait {
     pub waker: Option<Task>,
     /// Where the waker ran.
     pub waker_cpu: u32,
+    /// Whose run queue it was put on when it was woken.
+    pub wakeup_cpu: u32,
     /// Its kernel stack while it waited, innermost first.
     pub kernel: Vec<u64>,
     /// The waker's kernel stack, innermost first.
@@ -359,13 +361,6 @@ impl Pause {
         let mut b = Bytes(bytes, 0);
         let (start, end, tgid, tid) = (b.u64(), b.u64(), b.u32(), b.u32());
         (bytes.len() >= 24).then_some(Self { start, end, tgid, tid })
-    }
-
-    /// One that has not ended.
-    pub(crate) fn open(tgid: &[u8], start: &[u8]) -> Option<Self> {
-        let (tgid, start) = (tgid.try_into().ok()?, start.try_into().ok()?);
-        let (tgid, start) = (u32::from_ne_bytes(tgid), u64::from_ne_bytes(start));
-        Some(Self { start, end: u64::MAX, tgid, tid: 0 })
     }
 }
 
@@ -457,8 +452,10 @@ impl Wait {
         let times = [b.u64(), b.u64(), b.u64(), b.u64()];
         let (tid, tgid, out_cpu, in_cpu) = (b.u32(), b.u32(), b.u32(), b.u32());
         let (state, flags, syscall, prio, policy) = (b.u32(), b.u32(), b.u32(), b.u32(), b.u32());
-        let (waker, waker_tgid, waker_cpu, next) = (b.u32(), b.u32(), b.u32(), b.u32());
+        let (waker, waker_tgid, waker_cpu) = (b.u32(), b.u32(), b.u32());
+        let (wakeup_cpu, next) = (b.u32(), b.u32());
         let sizes = [b.u32(), b.u32(), b.u32()];
+        b.u32();
         let user = UserRegs { ip: b.u64(), sp: b.u64(), bp: b.u64() };
         let (comm, waker_comm, next_comm) = (Name(b.take()), Name(b.take()), Name(b.take()));
         let flag = |bit: u32| flags & bit != 0;
@@ -493,6 +490,7 @@ impl Wait {
                 comm: waker_comm,
             }),
             waker_cpu,
+            wakeup_cpu,
             kernel: b.stack(sizes[0]),
             waker_kernel: b.stack(sizes[1]),
             waker_user: b.stack(sizes[2]),

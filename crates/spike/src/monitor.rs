@@ -2,17 +2,20 @@
 
 use std::collections::VecDeque;
 
-use quietcore_bpf::{BpfError, Counts, Health, Pause, Runtime, Settings, Timeline, Wait};
+use quietcore_bpf::{
+    BpfError, Counts, Event, Health, Pause, Runtime, Set, Settings, Timeline, Wait, What,
+};
 use quietcore_measure::{Spike, Thread};
 use quietcore_sys::Host;
 
 use crate::attribute::{Seen, Window, attribute};
 use crate::kallsyms::Kallsyms;
 
-/// How long before a window its events are looked at: what runs when it begins came earlier.
-const BEFORE: u64 = 10_000_000;
+/// How long before a window its events are looked at, and how long after: what an interrupt was for
+/// comes before it ends, and who asked for it before it begins. In nanoseconds.
+const AROUND: u64 = 1_000_000;
 
-/// Stops of processes that are remembered.
+/// Stops of runtimes that are remembered.
 const PAUSES: usize = 256;
 
 /// A recorder with the knowledge to explain what it sees.
@@ -20,6 +23,7 @@ const PAUSES: usize = 256;
 pub struct Monitor {
     timeline: Timeline,
     kernel: Kallsyms,
+    sets: Vec<Set>,
     pauses: VecDeque<Pause>,
 }
 
@@ -31,16 +35,9 @@ impl Monitor {
     pub fn start(settings: &Settings, host: &Host) -> Result<Self, BpfError> {
         let kernel = host.read("/proc/kallsyms").map(|text| Kallsyms::parse(&text));
         let timeline = Timeline::start(settings)?;
-        Ok(Self { timeline, kernel: kernel.unwrap_or_default(), pauses: VecDeque::new() })
-    }
-
-    /// Also watches the runtimes of a process that can stop all of it, a JVM's or Go's, and says
-    /// which there are.
-    ///
-    /// # Errors
-    /// [`BpfError::Program`] where the process cannot be read or the probes not be attached.
-    pub fn watch_pauses(&mut self, pid: u32) -> Result<Vec<Runtime>, BpfError> {
-        self.timeline.watch_pauses(pid)
+        let sets = timeline.sets();
+        let kernel = kernel.unwrap_or_default();
+        Ok(Self { timeline, kernel, sets, pauses: VecDeque::new() })
     }
 
     /// The spikes since the last call, explained, in the order in which they ended.
@@ -48,13 +45,24 @@ impl Monitor {
     /// # Errors
     /// [`BpfError`] where the recorder cannot be read.
     pub fn spikes(&mut self) -> Result<Vec<Spike>, BpfError> {
-        let waits = self.timeline.waits()?;
-        self.pauses.extend(self.timeline.pauses());
-        self.pauses.drain(..self.pauses.len().saturating_sub(PAUSES));
+        let waits = self.waits()?;
         Ok(waits.into_iter().map(|wait| self.explain(wait)).collect())
     }
 
-    fn explain(&self, wait: Wait) -> Spike {
+    /// The waits over the threshold since the last call, unexplained.
+    ///
+    /// # Errors
+    /// [`BpfError`] where the recorder cannot be read.
+    pub fn waits(&mut self) -> Result<Vec<Wait>, BpfError> {
+        let waits = self.timeline.waits()?;
+        self.pauses.extend(self.timeline.pauses());
+        let old = self.pauses.len().saturating_sub(PAUSES);
+        self.pauses.drain(..old);
+        Ok(waits)
+    }
+
+    /// What one wait was made of.
+    pub fn explain(&self, wait: Wait) -> Spike {
         let window = Window {
             thread: Thread { tid: wait.tid, pid: wait.tgid, comm: wait.comm.to_string() },
             start_ns: wait.out_ts,
@@ -63,28 +71,56 @@ impl Monitor {
             // Whatever the thread was doing, in this time it did not get to it.
             spins: wait.flags.stolen,
         };
-        let waits = if wait.flags.stolen { Vec::new() } else { vec![wait] };
-        self.window(&window, waits)
+        if wait.flags.stolen {
+            return self.window(&window, Vec::new());
+        }
+        // What CPUs did while it was blocked explains nothing, and may be long overwritten.
+        let asleep = !wait.flags.preempted && !wait.flags.no_wake;
+        let from = wait.waking_ts.or(wait.wakeup_ts).filter(|_| asleep).unwrap_or(wait.out_ts);
+        self.seen_from(from, false, &window, vec![wait])
     }
 
     /// Explains any stretch of a thread's life that has just ended.
     pub fn window(&self, window: &Window, waits: Vec<Wait>) -> Spike {
-        let mut cpus = vec![window.cpu];
-        cpus.extend(waits.iter().flat_map(|wait| [wait.out_cpu, wait.waker_cpu]));
-        cpus.sort_unstable();
-        cpus.dedup();
-        let of_process = |pause: &&Pause| pause.tgid == window.thread.pid;
-        let pauses = self.pauses.iter().filter(of_process).copied().collect();
-        let mut seen = Seen { waits, pauses, sets: self.timeline.sets(), ..Seen::default() };
-        for cpu in cpus {
-            let (events, whole) = self.timeline.events(cpu, window.start_ns.saturating_sub(BEFORE));
-            seen.events.extend(events);
-            if !whole {
+        self.seen_from(window.start_ns, !window.spins, window, waits)
+    }
+
+    /// `roams`: the thread may have been on any CPU meanwhile.
+    fn seen_from(&self, from: u64, roams: bool, window: &Window, waits: Vec<Wait>) -> Spike {
+        let own = |cpu| cpu == window.cpu || waits.iter().any(|wait| concerns(wait, cpu));
+        let (from, until) = (from.saturating_sub(AROUND), window.end_ns.saturating_add(AROUND));
+        let mut seen = Seen { sets: self.sets.clone(), ..Seen::default() };
+        for cpu in 0..self.timeline.cpus() {
+            let own = own(cpu);
+            if !own && !roams && !self.sets.contains(&Set::Ipi) {
+                continue;
+            }
+            let (events, whole) = self.timeline.events(cpu, from, until);
+            // Elsewhere only the thread itself counts, and what was sent to where it is.
+            let tid = window.thread.tid;
+            let counts = |event: &Event| match event.what {
+                What::Switch { from, to, .. } => own || from == tid || to == tid,
+                What::IpiSent { .. } => true,
+                _ => own,
+            };
+            seen.events.extend(events.into_iter().filter(counts));
+            if own && !whole {
                 seen.incomplete = Some(format!("events of CPU {cpu} were overwritten"));
             }
         }
-        seen.events.sort_by_key(|event| event.ts);
+        let during = |pause: &&Pause| pause.end > window.start_ns && pause.start < window.end_ns;
+        let ours = |pause: &&Pause| pause.tgid == window.thread.pid && during(pause);
+        seen.pauses = self.pauses.iter().filter(ours).copied().collect();
+        seen.waits = waits;
         attribute(window, &seen, &self.kernel)
+    }
+
+    /// Watches the runtimes of a process that can stop all of it, and says which there are.
+    ///
+    /// # Errors
+    /// As for [`Timeline::watch_pauses`].
+    pub fn watch_pauses(&mut self, pid: u32) -> Result<Vec<Runtime>, BpfError> {
+        self.timeline.watch_pauses(pid)
     }
 
     /// The recorder below.
@@ -104,4 +140,10 @@ impl Monitor {
     pub fn health(&self) -> &[Health] {
         self.timeline.health()
     }
+}
+
+/// Whether what a CPU did matters for a wait. Of one that is throttled, the quota may come back
+/// anywhere.
+fn concerns(wait: &Wait, cpu: u32) -> bool {
+    wait.flags.throttled || [wait.out_cpu, wait.wakeup_cpu, wait.in_cpu].contains(&cpu)
 }

@@ -20,7 +20,7 @@ static __noinline int steal(u64 start, u64 now)
 	s->in_ts = now;
 	s->tid = id;
 	s->tgid = id >> 32;
-	s->out_cpu = s->in_cpu = s->waker_cpu = number;
+	s->out_cpu = s->in_cpu = s->waker_cpu = s->wakeup_cpu = number;
 	s->state = 0;
 	s->flags = STOLEN;
 	s->syscall = -1;

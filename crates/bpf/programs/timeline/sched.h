@@ -6,7 +6,7 @@ struct wait {
 	u64 out_ts, waking_ts, wakeup_ts;
 	u32 out_cpu, state, flags;
 	s32 syscall;
-	u32 waker, waker_tgid, waker_cpu, next;
+	u32 waker, waker_tgid, waker_cpu, wakeup_cpu, next;
 	s32 waker_kernel_size, waker_user_size;
 	u32 off;
 	u32 syscall_now;
@@ -196,6 +196,7 @@ static __always_inline void send(struct wait *w, u64 now, u32 cpu, struct task_s
 	s->waker = w->waker;
 	s->waker_tgid = w->waker_tgid;
 	s->waker_cpu = w->waker_cpu;
+	s->wakeup_cpu = w->wakeup_cpu;
 	s->next = w->next;
 	s->ip = s->sp = s->bp = 0;
 #if defined(__TARGET_ARCH_x86)
@@ -359,6 +360,15 @@ int BPF_PROG(waking, struct task_struct *p)
 	return 0;
 }
 
+static __always_inline u32 cpu_of(struct task_struct *p)
+{
+	struct task_struct___cpu *old = (void *)p;
+
+	if (bpf_core_field_exists(p->thread_info.cpu))
+		return p->thread_info.cpu;
+	return bpf_core_field_exists(old->cpu) ? BPF_CORE_READ(old, cpu) : bpf_get_smp_processor_id();
+}
+
 /*
  * On the CPU where it is going to run, or on the waker's. Reading the clock is the dearest thing here:
  * what stays on the waker's CPU takes no way, and the wake-up began just now.
@@ -371,9 +381,11 @@ int BPF_PROG(wakeup, struct task_struct *p)
 	if (!watches(p->pid, p->tgid, ~0u) && !by_cpu)
 		return 0;
 	w = wait_of(p);
-	if (w)
-		w->wakeup_ts = w->waking_ts && w->waker_cpu == bpf_get_smp_processor_id() ?
-			w->waking_ts : bpf_ktime_get_ns();
+	if (!w)
+		return 0;
+	w->wakeup_ts = w->waking_ts && w->waker_cpu == bpf_get_smp_processor_id() ?
+		w->waking_ts : bpf_ktime_get_ns();
+	w->wakeup_cpu = cpu_of(p);
 	return 0;
 }
 

@@ -45,7 +45,7 @@ pub struct Seen {
     pub events: Vec<Event>,
     /// The thread's waits that overlap with the window.
     pub waits: Vec<Wait>,
-    /// Stops of the thread's process by its own runtime.
+    /// The times in which a runtime had stopped the thread's process.
     pub pauses: Vec<Pause>,
     /// What was recorded without a gap in the programs: what no event shows did not happen.
     pub sets: Vec<Set>,

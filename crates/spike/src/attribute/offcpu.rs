@@ -23,11 +23,32 @@ pub(super) fn explain(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) ->
         Some(wait) if wait.flags.no_wake => {
             let mut piece = blocked(scene, wait, off, start, end);
             piece.evidence.push("its wake-up was not seen: the wait is not split".to_owned());
-            vec![piece]
+            stopped(scene, piece)
         }
         Some(wait) => woken(scene, wait, off, start, end),
-        None => paint(vec![short(scene, start, end, off)], stopped(scene, start, end).collect()),
+        None => stopped(scene, short(scene, start, end, off)),
     }
+}
+
+/// A runtime that stops its process makes the other threads wait, by whatever means.
+fn stopped(scene: &Scene<'_>, asleep: Piece) -> Vec<Piece> {
+    let stops = scene.seen.pauses.iter().filter(|pause| pause.tid != scene.tid());
+    let within = stops.filter_map(|pause| {
+        let (start, end) = (pause.start.max(asleep.start), pause.end.min(asleep.end));
+        let line = format!(
+            "its runtime stopped the process from {} until {} (let go by tid {})",
+            scene.at(pause.start),
+            scene.at(pause.end),
+            pause.tid
+        );
+        (start < end).then(|| {
+            let mut piece = Piece::new(start, end, Kind::Gc, "").with(line);
+            piece.evidence.extend(asleep.evidence.iter().cloned());
+            piece
+        })
+    });
+    let layers = within.collect();
+    paint(vec![asleep], layers)
 }
 
 /// It was away, and nobody saw it leave.
@@ -86,7 +107,7 @@ fn woken(scene: &Scene<'_>, wait: &Wait, off: &Off<'_>, start: u64, end: u64) ->
     if to_waking > start {
         let mut asleep = blocked(scene, wait, off, start, to_waking);
         asleep.evidence.push(waker(scene, wait, waking));
-        base.push(asleep);
+        base.extend(stopped(scene, asleep));
     }
     if to_wakeup > to_waking {
         let piece = Piece::new(to_waking, to_wakeup, Kind::WakeIpi, "");
@@ -97,27 +118,11 @@ fn woken(scene: &Scene<'_>, wait: &Wait, off: &Off<'_>, start: u64, end: u64) ->
         base.extend(queue(scene, &Queue::woken(to_wakeup, end, wait)));
     }
     let mut layers = Vec::new();
-    if wait.waker_cpu != wait.in_cpu {
-        layers.extend(idle_exit(scene, wait.in_cpu, to_waking, end));
+    // An interrupt on the CPU itself has woken that before the thread.
+    if wait.waker_cpu != wait.wakeup_cpu {
+        layers.extend(idle_exit(scene, wait.wakeup_cpu, to_waking, end));
     }
-    layers.extend(stopped(scene, start, to_waking));
     paint(base, layers)
-}
-
-/// When the process's own runtime had stopped it: what a thread blocks on meanwhile is only the means.
-fn stopped<'a>(scene: &'a Scene<'_>, start: u64, end: u64) -> impl Iterator<Item = Piece> + 'a {
-    scene.seen.pauses.iter().filter(move |pause| pause.start < end && start < pause.end).map(
-        move |pause| {
-            let ended = match pause.end {
-                u64::MAX => "not ended yet".to_owned(),
-                end => format!("ended at {} by tid {}", scene.at(end), pause.tid),
-            };
-            let line =
-                format!("the runtime stopped the process at {}, {ended}", scene.at(pause.start));
-            let (start, end) = (pause.start.max(start), pause.end.min(end));
-            Piece::new(start, end, Kind::Gc, "stop of the whole process").with(line)
-        },
-    )
 }
 
 /// Who ended the wait.

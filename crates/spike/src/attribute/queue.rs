@@ -46,7 +46,7 @@ impl Queue {
         Self {
             start,
             end,
-            cpu: wait.in_cpu,
+            cpu: wait.wakeup_cpu,
             preempted: false,
             throttled: wait.flags.throttled,
             real_time: wait.prio < 100,
