@@ -336,9 +336,15 @@ impl Timeline {
     }
 
     /// The stops of watched runtimes since the last call, as far as [`Timeline::waits`] has fetched
-    /// them.
+    /// them, and those that have not ended yet, which come again when they have.
     pub fn pauses(&mut self) -> Vec<Pause> {
-        std::mem::take(&mut self.received.borrow_mut().pauses)
+        let mut pauses = std::mem::take(&mut self.received.borrow_mut().pauses);
+        let stopped = &self.skeleton.maps.stopped;
+        pauses.extend(stopped.keys().filter_map(|key| {
+            let start = stopped.lookup(&key, MapFlags::ANY).ok()??;
+            Pause::open(&key, &start)
+        }));
+        pauses
     }
 
     /// What a CPU recorded in `[from_ns, until_ns]` of CLOCK_MONOTONIC, oldest first, with the last

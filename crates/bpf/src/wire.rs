@@ -362,6 +362,13 @@ impl Pause {
         let (start, end, tgid, tid) = (b.u64(), b.u64(), b.u32(), b.u32());
         (bytes.len() >= 24).then_some(Self { start, end, tgid, tid })
     }
+
+    /// One that has not ended.
+    pub(crate) fn open(tgid: &[u8], start: &[u8]) -> Option<Self> {
+        let (tgid, start) = (tgid.try_into().ok()?, start.try_into().ok()?);
+        let (tgid, start) = (u32::from_ne_bytes(tgid), u64::from_ne_bytes(start));
+        Some(Self { start, end: u64::MAX, tgid, tid: 0 })
+    }
 }
 
 /// Numbers from memory that a program wrote, in the machine's order.

@@ -55,6 +55,8 @@ impl Monitor {
     /// [`BpfError`] where the recorder cannot be read.
     pub fn waits(&mut self) -> Result<Vec<Wait>, BpfError> {
         let waits = self.timeline.waits()?;
+        // What had not ended comes again.
+        self.pauses.retain(|pause| pause.end != u64::MAX);
         self.pauses.extend(self.timeline.pauses());
         let old = self.pauses.len().saturating_sub(PAUSES);
         self.pauses.drain(..old);

@@ -132,11 +132,13 @@ proptest! {
         window in window(),
         events in prop::collection::vec(event(), 0..60),
         waits in prop::collection::vec(wait(), 0..4),
+        pauses in prop::collection::vec((moment(), moment()), 0..3),
         all_sets in any::<bool>(),
     ) {
         let sets = if all_sets { Set::ALL.to_vec() } else { Vec::new() };
-        let pause = Pause { start: 100, end: 5_000, tgid: THREAD, tid: 99 };
-        let seen = Seen { events, waits, pauses: vec![pause], sets, incomplete: None };
+        let pause = |(start, end)| Pause { start, end, tgid: THREAD, tid: 9 };
+        let pauses = pauses.into_iter().map(pause).collect();
+        let seen = Seen { events, waits, pauses, sets, incomplete: None };
         let spike = attribute(&window, &seen, &kernel());
         prop_assert!(spike.adds_up(), "{:#?}", spike.segments);
         prop_assert!(spike.segments.iter().all(|segment| segment.len_ns.0 > 0));

@@ -30,24 +30,20 @@ pub(super) fn explain(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) ->
     }
 }
 
-/// A runtime that stops its process makes the other threads wait, by whatever means.
+/// When the process's own runtime had stopped it: what a thread blocks on meanwhile is only the means.
 fn stopped(scene: &Scene<'_>, asleep: Piece) -> Vec<Piece> {
-    let stops = scene.seen.pauses.iter().filter(|pause| pause.tid != scene.tid());
-    let within = stops.filter_map(|pause| {
-        let (start, end) = (pause.start.max(asleep.start), pause.end.min(asleep.end));
-        let line = format!(
-            "its runtime stopped the process from {} until {} (let go by tid {})",
-            scene.at(pause.start),
-            scene.at(pause.end),
-            pause.tid
-        );
-        (start < end).then(|| {
-            let mut piece = Piece::new(start, end, Kind::Gc, "").with(line);
-            piece.evidence.extend(asleep.evidence.iter().cloned());
-            piece
-        })
+    let (from, to) = (asleep.start, asleep.end);
+    let others = scene.seen.pauses.iter().filter(|pause| pause.tid != scene.tid());
+    let layers = others.filter(|pause| pause.start < to && from < pause.end).map(|pause| {
+        let ended = match pause.end {
+            u64::MAX => "not ended yet".to_owned(),
+            end => format!("ended at {} by tid {}", scene.at(end), pause.tid),
+        };
+        let line = format!("the runtime stopped the process at {}, {ended}", scene.at(pause.start));
+        let (start, end) = (pause.start.max(from), pause.end.min(to));
+        Piece::new(start, end, Kind::Gc, "stop of the whole process").with(line)
     });
-    let layers = within.collect();
+    let layers = layers.collect();
     paint(vec![asleep], layers)
 }
 
