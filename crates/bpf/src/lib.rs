@@ -5,17 +5,21 @@
 //! hold `unsafe`: the skeletons and the memory that programs and user space share need it.
 
 mod error;
+mod function;
 mod health;
 mod kernel;
 mod loader;
+mod probe_cost;
 mod ring;
 mod runtime;
 mod timeline;
 mod wire;
 
 pub use error::BpfError;
+pub use function::{FunctionProbe, Span, SpanCounts, Target};
 pub use health::{Health, State};
 pub use kernel::Kernel;
+pub use probe_cost::{Beginning, ProbeCost, probe_cost};
 pub use runtime::Runtime;
 pub use timeline::{Counts, Set, Settings, Timeline, Watch};
 pub use wire::{Event, Name, Pause, Sleeps, Task, UserRegs, Vector, Wait, WaitFlags, What};

@@ -46,6 +46,12 @@ impl HistConfig {
         Self { precision_bits, highest: self.highest.max(1) }
     }
 
+    /// How many buckets there are; who fills them elsewhere hands them to [`Hist::from_counts`].
+    pub fn bucket_count(self) -> usize {
+        let Self { precision_bits, highest } = self.effective();
+        Self::index(u32::from(precision_bits), highest) + 1
+    }
+
     /// The bucket of a value. Values below `2^bits` have exponent `bits` forced upon them, which
     /// makes their shift 0 and the whole function free of branches.
     #[inline]
@@ -142,6 +148,17 @@ impl Hist {
             max: 0,
             sum: 0,
         }
+    }
+
+    /// What was counted elsewhere in buckets of this configuration, each value taken as the largest
+    /// of its bucket.
+    pub fn from_counts(config: HistConfig, counts: &[u64]) -> Self {
+        let mut hist = Self::new(config);
+        for (index, &count) in counts.iter().enumerate().take(hist.counts.len()) {
+            let (_, high) = HistConfig::bounds(hist.bits, index);
+            hist.record_n(high.min(hist.config.highest), count);
+        }
+        hist
     }
 
     /// Resolution and range in effect.

@@ -212,3 +212,22 @@ proptest! {
         prop_assert_eq!(buckets, ours);
     }
 }
+
+#[test]
+fn counts_from_elsewhere_fill_the_same_buckets() {
+    let config = HistConfig::default();
+    let mut counts = vec![0; config.bucket_count()];
+    let (mut low, mut high) = (Hist::new(config), Hist::new(config));
+    // The first two rows of buckets hold one value each; the next one two.
+    for value in [0, 5, 255] {
+        counts[value as usize] = 2;
+        low.record_n(value, 2);
+        high.record_n(value, 2);
+    }
+    counts[256] = 3;
+    low.record_n(256, 3);
+    high.record_n(257, 3);
+    let theirs = Hist::from_counts(config, &counts);
+    assert_eq!(theirs, high);
+    assert!(theirs.buckets().eq(low.buckets()));
+}

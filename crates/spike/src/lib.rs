@@ -8,6 +8,7 @@
 
 pub mod article;
 pub mod attribute;
+pub mod explain;
 pub mod jitter;
 pub mod kallsyms;
 pub mod monitor;

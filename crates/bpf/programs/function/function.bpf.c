@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * How long a function of a process takes, every time.
+ *
+ * Every span is counted in a histogram. Sent are those over a threshold that user space moves with
+ * the tail, and one in so many of all at random, to compare with. Nobody is woken for it.
+ */
+#include "kernel.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+/* What user space reads: src/function.rs. Times are CLOCK_MONOTONIC. */
+struct span {
+	u64 start, end;
+	u32 tid, cpu;          /* cpu: where it ended */
+	u32 sampled, spare;
+};
+
+/* Set before loading. */
+const volatile u32 only_tgid;
+const volatile u32 one_in;     /* sent whatever their length */
+const volatile u32 bits;       /* of the histogram: every power of two has 2^bits buckets */
+const volatile u32 buckets;
+
+/* Moved while it runs. */
+u64 threshold_ns = 0;
+
+struct open {
+	u64 start, sp;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct open);
+} running SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} histogram SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 22);
+} spans SEC(".maps");
+
+enum counter { SENT, DROPPED, ABANDONED, COUNTERS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+static __always_inline void count(u32 which)
+{
+	u64 *n = bpf_map_lookup_elem(&counters, &which);
+
+	if (n)
+		*n += 1;
+}
+
+static __always_inline void observe(u64 ns)
+{
+	u64 v = ns | 1ull << bits, *slot;
+	u32 exponent = 0, shift, bucket;
+
+	if (v >= 1ull << 32) { v >>= 32; exponent += 32; }
+	if (v >= 1u << 16) { v >>= 16; exponent += 16; }
+	if (v >= 1u << 8) { v >>= 8; exponent += 8; }
+	if (v >= 1u << 4) { v >>= 4; exponent += 4; }
+	if (v >= 1u << 2) { v >>= 2; exponent += 2; }
+	if (v >= 1u << 1) exponent += 1;
+	shift = exponent - bits;
+	bucket = (shift << bits) + (u32)(ns >> (shift & 63));
+	if (bucket >= buckets)
+		bucket = buckets - 1;
+	slot = bpf_map_lookup_elem(&histogram, &bucket);
+	if (slot)
+		*slot += 1;
+}
+
+/*
+ * The outermost call of a thread has the highest stack pointer. A call at or above that of one that
+ * is still open proves that the latter never returned: it was left by longjmp or an exception.
+ */
+SEC("uprobe")
+int enter(struct pt_regs *ctx)
+{
+	u64 id = bpf_get_current_pid_tgid();
+	u32 tid = id;
+	struct open now, *open;
+
+	if (id >> 32 != only_tgid)
+		return 0;
+	now.sp = ctx->sp;
+	open = bpf_map_lookup_elem(&running, &tid);
+	if (open && open->start) {
+		if (now.sp < open->sp)
+			return 0;
+		count(ABANDONED);
+	}
+	now.start = bpf_ktime_get_ns();
+	if (open)
+		*open = now;
+	else
+		bpf_map_update_elem(&running, &tid, &now, BPF_ANY);
+	return 0;
+}
+
+SEC("uretprobe")
+int leave(struct pt_regs *ctx)
+{
+	u64 end = bpf_ktime_get_ns(), id = bpf_get_current_pid_tgid(), start;
+	u32 tid = id;
+	bool sampled;
+	struct open *open;
+	struct span *span;
+
+	if (id >> 32 != only_tgid)
+		return 0;
+	open = bpf_map_lookup_elem(&running, &tid);
+	if (!open || !open->start || ctx->sp < open->sp)
+		return 0;
+	start = open->start;
+	open->start = 0;
+	observe(end - start);
+	sampled = one_in && bpf_get_prandom_u32() % one_in == 0;
+	if (end - start < threshold_ns && !sampled)
+		return 0;
+	span = bpf_ringbuf_reserve(&spans, sizeof(*span), 0);
+	if (!span) {
+		count(DROPPED);
+		return 0;
+	}
+	span->start = start;
+	span->end = end;
+	span->tid = tid;
+	span->cpu = bpf_get_smp_processor_id();
+	span->sampled = sampled;
+	span->spare = 0;
+	bpf_ringbuf_submit(span, BPF_RB_NO_WAKEUP);
+	count(SENT);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,269 @@
+//! Which spans are worth attributing, while they can be.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::{fs, io};
+
+use quietcore_bpf::{BpfError, FunctionProbe, Span, SpanCounts, Wait};
+use quietcore_measure::{Hist, HistConfig, Nanos, Thread, Validity, Verdict};
+
+use super::symbols::Symbols;
+use super::{Attributed, LockWait, ONE_IN};
+use crate::{Monitor, Window};
+
+/// Spans attributed per draining, the longest first: attribution must not disturb for long.
+const PER_STEP: usize = 32;
+/// Of them, how many ordinary ones.
+const ORDINARY_PER_STEP: usize = 8;
+/// Slow spans that are kept, and ordinary ones.
+const SLOW: usize = 2_000;
+const ORDINARY: usize = 2_000;
+/// Waits kept of each thread, for the span that is not over yet.
+const WAITS: usize = 4_096;
+/// The threshold follows the tail after so many drainings, once there are so many spans.
+const FOLLOW_EVERY: u64 = 10;
+const FOLLOW_FROM: u64 = 1_000;
+/// What is handed over is so many times the tail: lengths drift.
+const SLACK: f64 = 4.0;
+
+/// The number of futex(2).
+const FUTEX: u32 = if cfg!(target_arch = "x86_64") { 202 } else { 98 };
+
+/// Where spans come from.
+#[derive(Debug)]
+pub(super) enum Source {
+    Function(FunctionProbe),
+    /// The waits of this thread are the spans.
+    Waits(u32),
+}
+
+#[derive(Debug)]
+pub(super) struct Collector {
+    monitor: Monitor,
+    source: Source,
+    pid: u32,
+    tail: f64,
+    symbols: Symbols,
+    /// Of spans that are counted here, not in the kernel.
+    hist: Hist,
+    waits: BTreeMap<u32, VecDeque<Wait>>,
+    comms: BTreeMap<u32, String>,
+    slow: Vec<Attributed>,
+    ordinary: Vec<Attributed>,
+    threshold: u64,
+    steps: u64,
+    seen: u64,
+}
+
+impl Collector {
+    pub fn new(monitor: Monitor, source: Source, pid: u32, tail: f64) -> io::Result<Self> {
+        Ok(Self {
+            monitor,
+            source,
+            pid,
+            tail,
+            symbols: Symbols::of(pid)?,
+            hist: Hist::new(HistConfig::default()),
+            waits: BTreeMap::new(),
+            comms: BTreeMap::new(),
+            slow: Vec::new(),
+            ordinary: Vec::new(),
+            threshold: 0,
+            steps: 0,
+            seen: 0,
+        })
+    }
+
+    pub fn process_lives(&self) -> bool {
+        Path::new(&format!("/proc/{}", self.pid)).exists()
+    }
+
+    /// Spans that were handed over so far.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Takes what came since the last time and attributes what is worth it.
+    pub fn step(&mut self) -> Result<(), BpfError> {
+        // Spans first: the waits of whatever is over by now are there afterwards.
+        let mut spans = match &mut self.source {
+            Source::Function(probe) => probe.spans()?,
+            Source::Waits(_) => Vec::new(),
+        };
+        // A stolen stretch is in the recorder, too; the thread did not wait.
+        for wait in self.monitor.waits()?.into_iter().filter(|wait| !wait.flags.stolen) {
+            if let Source::Waits(tid) = self.source {
+                if wait.tid == tid {
+                    let sampled = (self.hist.count() + spans.len() as u64) % u64::from(ONE_IN) == 0;
+                    spans.push(span_of(&wait, sampled));
+                }
+            }
+            let waits = self.waits.entry(wait.tid).or_default();
+            if waits.len() == WAITS {
+                waits.pop_front();
+            }
+            waits.push_back(wait);
+        }
+        if let Source::Waits(_) = self.source {
+            spans.iter().for_each(|span| self.hist.record(span.len_ns()));
+        }
+        self.seen += spans.len() as u64;
+        for span in self.worth_it(spans) {
+            self.attribute(&span);
+        }
+        self.steps += 1;
+        if self.steps % FOLLOW_EVERY == 0 {
+            self.follow()?;
+        }
+        Ok(())
+    }
+
+    /// The longest that may belong to the tail, and a few of the ordinary ones.
+    fn worth_it(&mut self, mut spans: Vec<Span>) -> Vec<Span> {
+        // Until there is a threshold, all are handed over, and any is an ordinary one.
+        let any = self.threshold == 0;
+        let mut picked: Vec<Span> = Vec::new();
+        let wanted = ORDINARY.saturating_sub(self.ordinary.len()).min(ORDINARY_PER_STEP);
+        let stride = if any { spans.len().div_ceil(ORDINARY_PER_STEP).max(1) } else { 1 };
+        let ordinary = spans.iter().filter(|span| any || span.sampled).step_by(stride);
+        picked.extend(ordinary.take(wanted).map(|span| Span { sampled: true, ..*span }));
+
+        spans.retain(|span| span.len_ns() >= self.threshold);
+        spans.sort_by_key(|span| std::cmp::Reverse(span.len_ns()));
+        let slow = PER_STEP - ORDINARY_PER_STEP;
+        picked.extend(spans.into_iter().take(slow).map(|span| Span { sampled: false, ..span }));
+        picked.sort_by_key(|span| span.end_ns);
+        picked
+    }
+
+    fn attribute(&mut self, span: &Span) {
+        let within = |wait: &&Wait| wait.in_ts > span.start_ns && wait.out_ts < span.end_ns;
+        let waits: Vec<Wait> =
+            self.waits.get(&span.tid).into_iter().flatten().filter(within).cloned().collect();
+        let window = Window {
+            thread: self.thread(span.tid),
+            start_ns: span.start_ns,
+            end_ns: span.end_ns,
+            cpu: span.cpu,
+            spins: false,
+        };
+        let locks: Vec<LockWait> =
+            waits.iter().filter_map(|wait| self.lock_wait(span, wait)).collect();
+        let mut spike = self.monitor.window(&window, waits);
+        if let Some(longest) = locks.iter().max_by_key(|lock| lock.len_ns) {
+            spike.stack.clone_from(&longest.path);
+        }
+        let attributed = Attributed { spike, locks };
+        if span.sampled {
+            self.ordinary.push(attributed);
+            return;
+        }
+        self.slow.push(attributed);
+        if self.slow.len() >= 2 * SLOW {
+            self.slow.sort_by_key(|slow| std::cmp::Reverse(slow.spike.len_ns));
+            self.slow.truncate(SLOW);
+        }
+    }
+
+    /// Whoever ended a wait on a futex held what it was for.
+    fn lock_wait(&mut self, span: &Span, wait: &Wait) -> Option<LockWait> {
+        let by_a_task = !wait.flags.in_irq && !wait.flags.in_softirq && !wait.flags.preempted;
+        let is_lock = wait.syscall == Some(FUTEX) && by_a_task;
+        let (waker, waking) = (wait.waker.filter(|_| is_lock)?, wait.waking_ts?);
+        let holder =
+            Thread { tid: waker.tid, pid: waker.tgid, comm: waker.comm.to_string() };
+        let holder_path = wait.waker_user.iter().map(|&ip| self.symbols.name(ip)).collect();
+        let path = wait.user.iter().map(|user| self.symbols.name(user.ip)).collect();
+        Some(LockWait {
+            at_ns: Nanos(wait.out_ts.saturating_sub(span.start_ns)),
+            len_ns: Nanos(waking.saturating_sub(wait.out_ts)),
+            holder,
+            holder_path,
+            path,
+        })
+    }
+
+    fn thread(&mut self, tid: u32) -> Thread {
+        let pid = self.pid;
+        let comm = self.comms.entry(tid).or_insert_with(|| {
+            let comm = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+            comm.unwrap_or_default().trim_end().to_owned()
+        });
+        Thread { tid, pid, comm: comm.clone() }
+    }
+
+    /// Moves the threshold to where the tail begins, with some slack.
+    fn follow(&mut self) -> Result<(), BpfError> {
+        let spans = self.histogram()?;
+        if spans.count() < FOLLOW_FROM {
+            return Ok(());
+        }
+        self.threshold = spans.value_at(1.0 - (self.tail * SLACK).min(1.0)).unwrap_or_default();
+        if let Source::Function(probe) = &mut self.source {
+            probe.keep_over(self.threshold);
+        }
+        Ok(())
+    }
+
+    /// The lengths of all spans so far.
+    pub fn histogram(&self) -> Result<Hist, BpfError> {
+        match &self.source {
+            Source::Function(probe) => probe.histogram(),
+            Source::Waits(_) => Ok(self.hist.clone()),
+        }
+    }
+
+    pub fn counts(&self) -> Result<SpanCounts, BpfError> {
+        match &self.source {
+            Source::Function(probe) => probe.counts(),
+            Source::Waits(_) => Ok(SpanCounts { sent: self.seen, ..SpanCounts::default() }),
+        }
+    }
+
+    /// The tail and the ordinary spans, of all that were attributed.
+    pub fn finish(
+        mut self,
+        spans: &Hist,
+        validity: &mut Validity,
+    ) -> (Vec<Attributed>, Vec<Attributed>) {
+        let count = (spans.count() as f64 * self.tail).ceil() as usize;
+        self.slow.sort_by_key(|slow| std::cmp::Reverse(slow.spike.len_ns));
+        self.slow.truncate(count.min(SLOW));
+        if let (Some(low), Some(high)) = (spans.value_at(0.25), spans.value_at(0.75)) {
+            self.ordinary.retain(|span| (low..=high).contains(&span.spike.len_ns.0));
+        }
+        let shortest = self.slow.last().map_or(0, |slow| slow.spike.len_ns.0);
+        let cut = spans.value_at(1.0 - self.tail).unwrap_or_default();
+        // A histogram's value is the largest of its bucket, which is less than 1 % wide.
+        let all = self.slow.len() >= count || shortest > cut;
+        if !all || shortest + shortest / 64 < cut {
+            let note = format!("{} of the {count} slowest were attributed", self.slow.len());
+            validity.note(Verdict::Incomplete, note);
+        }
+        if self.ordinary.is_empty() && count > 0 {
+            validity.note(Verdict::Incomplete, "no ordinary span was attributed to compare with");
+        }
+        if let Ok(counts) = self.monitor.counts() {
+            if counts.dropped > 0 {
+                validity.lost_events += counts.dropped;
+                let note = format!("{} waits were lost for want of room", counts.dropped);
+                validity.note(Verdict::Incomplete, note);
+            }
+        }
+        if let Some(counts) = self.counts().ok().filter(|counts| counts.dropped > 0) {
+            validity.lost_events += counts.dropped;
+            let note = format!("{} spans were counted but not handed over", counts.dropped);
+            validity.note(Verdict::Incomplete, note);
+        }
+        let cut = self.slow.iter().filter(|slow| slow.spike.incomplete.is_some()).count();
+        if cut > 0 {
+            let note = format!("of {cut} slow spans not all events were there any more");
+            validity.note(Verdict::Incomplete, note);
+        }
+        (self.slow, self.ordinary)
+    }
+}
+
+fn span_of(wait: &Wait, sampled: bool) -> Span {
+    Span { start_ns: wait.out_ts, end_ns: wait.in_ts, tid: wait.tid, cpu: wait.in_cpu, sampled }
+}
