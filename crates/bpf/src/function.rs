@@ -159,14 +159,9 @@ impl FunctionProbe {
     }
 
     /// The lengths of all calls so far, in nanoseconds.
-    ///
-    /// # Errors
-    /// [`BpfError::Libbpf`] where it cannot be read.
-    pub fn histogram(&self) -> Result<Hist, BpfError> {
-        let counts = (0..self.config.bucket_count() as u32)
-            .map(|bucket| sum(&self.skeleton.maps.histogram, bucket))
-            .collect::<Result<Vec<u64>, _>>()?;
-        Ok(Hist::from_counts(self.config, &counts))
+    pub fn histogram(&self) -> Hist {
+        let counts = self.skeleton.maps.bss_data.as_deref().map(|bss| &bss.histogram[..]);
+        Hist::from_counts(self.config, counts.unwrap_or_default())
     }
 
     /// What was counted so far.
@@ -187,13 +182,10 @@ fn load(
     // The skeleton borrows this little from whoever opens it, and lives as long as it likes.
     let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = FunctionSkelBuilder::default().open(storage)?;
-    let buckets = config.bucket_count() as u32;
-    open.maps.histogram.set_max_entries(buckets)?;
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.only_tgid = target.pid;
         constants.one_in = one_in;
         constants.bits = u32::from(config.precision_bits);
-        constants.buckets = buckets;
     }
     open.load()
 }

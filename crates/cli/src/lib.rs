@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
 use commands::{
-    apply, audit, compare, completions, confirm, exec, install_service, jitter, place, plan, power,
-    report, rollback, schema, status, tour, verify,
+    apply, audit, compare, completions, confirm, exec, explain, install_service, jitter, place,
+    plan, power, report, rollback, schema, status, tour, verify,
 };
 
 /// Find what stands in a Linux host's latency tail, and remove it.
@@ -37,6 +37,7 @@ enum Command {
     InstallService(install_service::InstallService),
     Power(power::Power),
     Jitter(jitter::Jitter),
+    Explain(explain::Explain),
     Exec(exec::Exec),
     Place(place::Place),
     Compare(compare::Compare),
@@ -62,6 +63,7 @@ impl Cli {
             Command::InstallService(command) => command.run(),
             Command::Power(command) => command.run(),
             Command::Jitter(command) => command.run(),
+            Command::Explain(command) => command.run(),
             Command::Exec(command) => command.run(),
             Command::Place(command) => command.run(),
             Command::Compare(command) => command.run(),

@@ -20,6 +20,7 @@ pub mod plan;
 pub mod planner;
 pub mod power;
 pub mod profile;
+pub mod remedies;
 mod remedy;
 mod scope;
 pub mod service;

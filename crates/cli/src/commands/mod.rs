@@ -6,6 +6,7 @@ pub mod compare;
 pub mod completions;
 pub mod confirm;
 pub mod exec;
+pub mod explain;
 pub mod install_service;
 pub mod jitter;
 pub mod place;

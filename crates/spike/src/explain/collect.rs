@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use quietcore_bpf::{BpfError, FunctionProbe, Span, SpanCounts, Wait};
@@ -11,10 +12,10 @@ use super::symbols::Symbols;
 use super::{Attributed, LockWait, ONE_IN};
 use crate::{Monitor, Window};
 
-/// Spans attributed per draining, the longest first: attribution must not disturb for long.
-const PER_STEP: usize = 32;
-/// Of them, how many ordinary ones.
-const ORDINARY_PER_STEP: usize = 8;
+/// Attribution takes at most so long between two drainings: what waits longer is overwritten.
+const BUDGET: Duration = Duration::from_millis(10);
+/// Ordinary spans attributed per draining.
+const ORDINARY_PER_STEP: usize = 4;
 /// Slow spans that are kept, and ordinary ones.
 const SLOW: usize = 2_000;
 const ORDINARY: usize = 2_000;
@@ -108,31 +109,32 @@ impl Collector {
             spans.iter().for_each(|span| self.hist.record(span.len_ns()));
         }
         self.seen += spans.len() as u64;
+        let begin = Instant::now();
         for span in self.worth_it(spans) {
             self.attribute(&span);
+            if begin.elapsed() > BUDGET {
+                break;
+            }
         }
         self.steps += 1;
         if self.steps % FOLLOW_EVERY == 0 {
-            self.follow()?;
+            self.follow();
         }
         Ok(())
     }
 
-    /// The longest that may belong to the tail, and a few of the ordinary ones.
+    /// The longest, as far as they may belong to the tail, and first a few of the ordinary ones.
     fn worth_it(&mut self, mut spans: Vec<Span>) -> Vec<Span> {
         // Until there is a threshold, all are handed over, and any is an ordinary one.
         let any = self.threshold == 0;
-        let mut picked: Vec<Span> = Vec::new();
         let wanted = ORDINARY.saturating_sub(self.ordinary.len()).min(ORDINARY_PER_STEP);
         let stride = if any { spans.len().div_ceil(ORDINARY_PER_STEP).max(1) } else { 1 };
         let ordinary = spans.iter().filter(|span| any || span.sampled).step_by(stride);
-        picked.extend(ordinary.take(wanted).map(|span| Span { sampled: true, ..*span }));
-
+        let mut picked: Vec<Span> =
+            ordinary.take(wanted).map(|span| Span { sampled: true, ..*span }).collect();
         spans.retain(|span| span.len_ns() >= self.threshold);
         spans.sort_by_key(|span| std::cmp::Reverse(span.len_ns()));
-        let slow = PER_STEP - ORDINARY_PER_STEP;
-        picked.extend(spans.into_iter().take(slow).map(|span| Span { sampled: false, ..span }));
-        picked.sort_by_key(|span| span.end_ns);
+        picked.extend(spans.into_iter().map(|span| Span { sampled: false, ..span }));
         picked
     }
 
@@ -170,8 +172,7 @@ impl Collector {
         let by_a_task = !wait.flags.in_irq && !wait.flags.in_softirq && !wait.flags.preempted;
         let is_lock = wait.syscall == Some(FUTEX) && by_a_task;
         let (waker, waking) = (wait.waker.filter(|_| is_lock)?, wait.waking_ts?);
-        let holder =
-            Thread { tid: waker.tid, pid: waker.tgid, comm: waker.comm.to_string() };
+        let holder = Thread { tid: waker.tid, pid: waker.tgid, comm: waker.comm.to_string() };
         let holder_path = wait.waker_user.iter().map(|&ip| self.symbols.name(ip)).collect();
         let path = wait.user.iter().map(|user| self.symbols.name(user.ip)).collect();
         Some(LockWait {
@@ -193,23 +194,22 @@ impl Collector {
     }
 
     /// Moves the threshold to where the tail begins, with some slack.
-    fn follow(&mut self) -> Result<(), BpfError> {
-        let spans = self.histogram()?;
+    fn follow(&mut self) {
+        let spans = self.histogram();
         if spans.count() < FOLLOW_FROM {
-            return Ok(());
+            return;
         }
         self.threshold = spans.value_at(1.0 - (self.tail * SLACK).min(1.0)).unwrap_or_default();
         if let Source::Function(probe) = &mut self.source {
             probe.keep_over(self.threshold);
         }
-        Ok(())
     }
 
     /// The lengths of all spans so far.
-    pub fn histogram(&self) -> Result<Hist, BpfError> {
+    pub fn histogram(&self) -> Hist {
         match &self.source {
             Source::Function(probe) => probe.histogram(),
-            Source::Waits(_) => Ok(self.hist.clone()),
+            Source::Waits(_) => self.hist.clone(),
         }
     }
 

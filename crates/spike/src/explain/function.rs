@@ -36,7 +36,7 @@ pub enum FunctionError {
     #[error("{0} names no functions: it was stripped; name another by --binary")]
     Stripped(PathBuf),
     /// No function is called so.
-    #[error("no function `{name}` in {path}{}", near(.near))]
+    #[error("no function `{name}` in {path}{}", nearby(.near))]
     Missing {
         /// What was asked for.
         name: String,
@@ -57,7 +57,7 @@ pub enum FunctionError {
     },
 }
 
-fn near(names: &[String]) -> String {
+fn nearby(names: &[String]) -> String {
     match names {
         [] => String::new(),
         names => format!("; near it are {}", listed(names)),
@@ -131,9 +131,7 @@ fn target(
         return Err(FunctionError::Stripped(path));
     }
     match choose(table.functions(), name) {
-        Ok(function) => {
-            Ok((Target { pid, path, offset: function.offset }, function.name.clone()))
-        }
+        Ok(function) => Ok((Target { pid, path, offset: function.offset }, function.name.clone())),
         Err(candidates) if candidates.is_empty() => Err(FunctionError::Missing {
             name: name.to_owned(),
             path,

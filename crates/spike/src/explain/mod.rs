@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub use quietcore_bpf::ProbeCost;
 use quietcore_bpf::{
-    BpfError, FunctionProbe, ProbeCost, Set, Settings, SpanCounts, Target, Watch, probe_cost,
+    BpfError, FunctionProbe, Set, Settings, SpanCounts, Target, Watch, probe_cost,
 };
 use quietcore_measure::{Hist, Nanos, Spike, Thread, Validity, Verdict};
 use quietcore_sys::Host;
@@ -32,6 +33,8 @@ const DRAIN: Duration = Duration::from_millis(20);
 const ONE_IN: u32 = 64;
 /// Waits shorter than this are not told apart from running.
 const SHORTEST_WAIT: Nanos = Nanos(5_000);
+/// Events kept per CPU: the tail is attributed a moment after it was.
+const SLOTS: u32 = 1 << 16;
 /// By then the median is known well enough to judge the probes.
 const PILOT_SPANS: u64 = 1_000;
 const PILOT: Duration = Duration::from_secs(1);
@@ -172,6 +175,7 @@ pub fn explain(
     let pid = settings.subject.pid();
     let mut recorder = Settings::new(Watch::Process(pid), SHORTEST_WAIT);
     recorder.sets = Set::ALL.to_vec();
+    recorder.slots = SLOTS;
     // A thread may sleep as it likes; a function that sleeps takes that long.
     if let Subject::Thread { .. } = settings.subject {
         recorder.voluntary = voluntary_syscalls();
@@ -206,12 +210,12 @@ pub fn explain(
         progress(Nanos(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX)));
         let seen = collector.seen();
         if !judged && seen > 0 && (seen >= PILOT_SPANS || begin.elapsed() >= PILOT) {
-            judge(cost, &collector.histogram()?)?;
+            judge(cost, &collector.histogram())?;
             judged = true;
         }
     }
     collector.step()?;
-    let spans = collector.histogram()?;
+    let spans = collector.histogram();
     if !judged {
         judge(cost, &spans)?;
     }

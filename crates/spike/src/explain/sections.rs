@@ -161,7 +161,11 @@ impl Explained {
         };
         row("cost_per_call_ns", cost.per_call.0.into(), cost.beginning.about());
         row("cost_inside_ns", cost.inside.0.into(), "part of it that every span above contains");
-        row("spans_handed_over", self.counts.sent.into(), "the slow, and some of the ordinary ones");
+        row(
+            "spans_handed_over",
+            self.counts.sent.into(),
+            "the slow, and some of the ordinary ones",
+        );
         row("spans_lost", self.counts.dropped.into(), "counted in the distribution, not explained");
         row("calls_abandoned", self.counts.abandoned.into(), "left by longjmp or an exception");
         Some(table)
@@ -249,8 +253,7 @@ mod tests {
     fn without_a_slow_span_there_is_only_the_distribution() {
         let nothing = Explained { slow: Vec::new(), ..explained() };
         assert_eq!(nothing.sections().len(), 1);
-        let names: Vec<_> =
-            explained().sections().iter().map(|s| s.name().to_owned()).collect();
+        let names: Vec<_> = explained().sections().iter().map(|s| s.name().to_owned()).collect();
         assert_eq!(names, ["span", "explain", "locks", "slowest", "tail"]);
     }
 }

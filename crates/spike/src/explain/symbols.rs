@@ -161,7 +161,8 @@ fn demangled(mangled: &str) -> String {
         return format!("{name:#}");
     }
     let cpp = mangled.starts_with("_Z").then(|| cpp_demangle::Symbol::new(mangled).ok()).flatten();
-    cpp.and_then(|name| name.demangle().ok()).unwrap_or_else(|| mangled.to_owned())
+    cpp.and_then(|name| name.demangle(&Default::default()).ok())
+        .unwrap_or_else(|| mangled.to_owned())
 }
 
 #[cfg(test)]
@@ -203,7 +204,7 @@ mod tests {
     #[test]
     fn our_own_functions_are_found_by_their_address() {
         let mut symbols = Symbols::of(std::process::id()).unwrap();
-        let address = demangled as usize as u64;
+        let address = demangled as *const () as usize as u64;
         assert!(symbols.name(address).ends_with("::demangled"), "{}", symbols.name(address));
     }
 }

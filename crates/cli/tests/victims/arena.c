@@ -1,0 +1,101 @@
+/*
+ * An engine whose rare error path allocates, beside a housekeeper that now and then holds the
+ * allocator's lock for milliseconds. Ends by itself after the seconds given.
+ */
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define KEPT 512
+#define BLOCK (64 << 10)
+
+static volatile uint64_t book[1024];
+static char *volatile report;
+
+/* Under a name, and before everything else that runs, where that is allowed: a busy machine must
+ * not be what is seen. */
+static void begin(const char *name)
+{
+	struct sched_param priority = { .sched_priority = 1 };
+
+	prctl(PR_SET_NAME, name);
+	pthread_setschedparam(pthread_self(), SCHED_FIFO, &priority);
+}
+
+/* Frees every other block of many, and has the allocator give their pages back: it walks all of
+ * them with its lock held. */
+static void give_memory_back(char **blocks)
+{
+	for (int i = 0; i < KEPT; i += 2)
+		free(blocks[i]);
+	malloc_trim(0);
+	for (int i = 0; i < KEPT; i += 2) {
+		blocks[i] = malloc(BLOCK);
+		memset(blocks[i], 1, BLOCK);
+	}
+}
+
+static void *housekeeper(void *unused)
+{
+	static char *blocks[KEPT];
+
+	(void)unused;
+	begin("housekeeper");
+	for (int i = 0; i < KEPT; i++) {
+		blocks[i] = malloc(BLOCK);
+		memset(blocks[i], 1, BLOCK);
+	}
+	for (;;) {
+		give_memory_back(blocks);
+		usleep(5000);
+	}
+	return NULL;
+}
+
+__attribute__((noinline)) static char *format_report(uint64_t packet)
+{
+	char *text = malloc(4096);
+
+	snprintf(text, 4096, "packet %llu is out of sequence", (unsigned long long)packet);
+	return text;
+}
+
+__attribute__((noinline)) static void reject_packet(uint64_t packet)
+{
+	free(report);
+	report = format_report(packet);
+}
+
+__attribute__((noinline)) void process_packet(uint64_t packet)
+{
+	for (int i = 0; i < 100000; i++)
+		book[(packet + i) & 1023] += i;
+	if (packet % 400 == 399)
+		reject_packet(packet);
+}
+
+int main(int argc, char **argv)
+{
+	time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 60);
+	pthread_t thread;
+
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	pthread_create(&thread, NULL, housekeeper, NULL);
+	begin("engine");
+	printf("ready\n");
+	fflush(stdout);
+	for (uint64_t packet = 0; time(NULL) < end; packet++) {
+		process_packet(packet);
+		usleep(50);
+	}
+	return 0;
+}
