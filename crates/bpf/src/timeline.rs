@@ -159,6 +159,8 @@ pub struct Settings {
     pub sets: Vec<Set>,
     /// Events that are kept per CPU, a power of two; 48 bytes each.
     pub slots: u32,
+    /// Room for waits that were not fetched yet, in bytes: a power of two, about a KiB each.
+    pub room: u32,
     /// System calls in which a sleep is asked for, so that only waking up late is a spike.
     pub voluntary: Vec<u32>,
 }
@@ -171,6 +173,7 @@ impl Settings {
             threshold,
             sets: vec![Set::Sched, Set::Idle, Set::Irq],
             slots: 16_384,
+            room: 1 << 20,
             voluntary: Vec::new(),
         }
     }
@@ -467,6 +470,7 @@ fn set_up(
     kernel: &Kernel,
     cpus: u32,
 ) -> Result<(), libbpf_rs::Error> {
+    open.maps.spikes.set_max_entries(settings.room)?;
     open.maps.events.set_max_entries(settings.slots * cpus)?;
     open.maps.cpus.set_max_entries(cpus)?;
     let storage = kernel.task_storage();

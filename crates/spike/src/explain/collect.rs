@@ -33,7 +33,7 @@ const FUTEX: u32 = if cfg!(target_arch = "x86_64") { 202 } else { 98 };
 /// Where spans come from.
 #[derive(Debug)]
 pub(super) enum Source {
-    Function(FunctionProbe),
+    Function(Box<FunctionProbe>),
     /// The waits of this thread are the spans.
     Waits(u32),
 }
@@ -48,6 +48,7 @@ pub(super) struct Collector {
     /// Of spans that are counted here, not in the kernel.
     hist: Hist,
     waits: BTreeMap<u32, VecDeque<Wait>>,
+    lost_before: u64,
     comms: BTreeMap<u32, String>,
     slow: Vec<Attributed>,
     ordinary: Vec<Attributed>,
@@ -58,8 +59,10 @@ pub(super) struct Collector {
 
 impl Collector {
     pub fn new(monitor: Monitor, source: Source, pid: u32, tail: f64) -> io::Result<Self> {
+        let lost_before = monitor.counts().map_or(0, |counts| counts.dropped);
         Ok(Self {
             monitor,
+            lost_before,
             source,
             pid,
             tail,
@@ -109,13 +112,9 @@ impl Collector {
             spans.iter().for_each(|span| self.hist.record(span.len_ns()));
         }
         self.seen += spans.len() as u64;
-        let begin = Instant::now();
-        for span in self.worth_it(spans) {
-            self.attribute(&span);
-            if begin.elapsed() > BUDGET {
-                break;
-            }
-        }
+        let (slow, ordinary) = self.worth_it(spans);
+        self.attribute_all(&slow, BUDGET);
+        self.attribute_all(&ordinary, BUDGET / 4);
         self.steps += 1;
         if self.steps % FOLLOW_EVERY == 0 {
             self.follow();
@@ -123,19 +122,30 @@ impl Collector {
         Ok(())
     }
 
-    /// The longest, as far as they may belong to the tail, and first a few of the ordinary ones.
-    fn worth_it(&mut self, mut spans: Vec<Span>) -> Vec<Span> {
+    /// The longest, as far as they may belong to the tail, and a few of the ordinary ones.
+    fn worth_it(&self, mut spans: Vec<Span>) -> (Vec<Span>, Vec<Span>) {
         // Until there is a threshold, all are handed over, and any is an ordinary one.
         let any = self.threshold == 0;
         let wanted = ORDINARY.saturating_sub(self.ordinary.len()).min(ORDINARY_PER_STEP);
         let stride = if any { spans.len().div_ceil(ORDINARY_PER_STEP).max(1) } else { 1 };
         let ordinary = spans.iter().filter(|span| any || span.sampled).step_by(stride);
-        let mut picked: Vec<Span> =
+        let ordinary: Vec<Span> =
             ordinary.take(wanted).map(|span| Span { sampled: true, ..*span }).collect();
         spans.retain(|span| span.len_ns() >= self.threshold);
         spans.sort_by_key(|span| std::cmp::Reverse(span.len_ns()));
-        picked.extend(spans.into_iter().map(|span| Span { sampled: false, ..span }));
-        picked
+        spans.iter_mut().for_each(|span| span.sampled = false);
+        (spans, ordinary)
+    }
+
+    /// As many as the time allows, but one in any case.
+    fn attribute_all(&mut self, spans: &[Span], budget: Duration) {
+        let begin = Instant::now();
+        for span in spans {
+            self.attribute(span);
+            if begin.elapsed() > budget {
+                return;
+            }
+        }
     }
 
     fn attribute(&mut self, span: &Span) {
@@ -243,12 +253,11 @@ impl Collector {
         if self.ordinary.is_empty() && count > 0 {
             validity.note(Verdict::Incomplete, "no ordinary span was attributed to compare with");
         }
-        if let Ok(counts) = self.monitor.counts() {
-            if counts.dropped > 0 {
-                validity.lost_events += counts.dropped;
-                let note = format!("{} waits were lost for want of room", counts.dropped);
-                validity.note(Verdict::Incomplete, note);
-            }
+        let lost = self.monitor.counts().map_or(0, |counts| counts.dropped);
+        let lost = lost.saturating_sub(self.lost_before);
+        if lost > 0 {
+            validity.lost_events += lost;
+            validity.note(Verdict::Incomplete, format!("{lost} waits were lost for want of room"));
         }
         if let Some(counts) = self.counts().ok().filter(|counts| counts.dropped > 0) {
             validity.lost_events += counts.dropped;

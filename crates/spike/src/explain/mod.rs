@@ -35,6 +35,8 @@ const ONE_IN: u32 = 64;
 const SHORTEST_WAIT: Nanos = Nanos(5_000);
 /// Events kept per CPU: the tail is attributed a moment after it was.
 const SLOTS: u32 = 1 << 16;
+/// The process may have many threads, and the spans be many waits long.
+const ROOM: u32 = 1 << 23;
 /// By then the median is known well enough to judge the probes.
 const PILOT_SPANS: u64 = 1_000;
 const PILOT: Duration = Duration::from_secs(1);
@@ -175,7 +177,7 @@ pub fn explain(
     let pid = settings.subject.pid();
     let mut recorder = Settings::new(Watch::Process(pid), SHORTEST_WAIT);
     recorder.sets = Set::ALL.to_vec();
-    recorder.slots = SLOTS;
+    (recorder.slots, recorder.room) = (SLOTS, ROOM);
     // A thread may sleep as it likes; a function that sleeps takes that long.
     if let Subject::Thread { .. } = settings.subject {
         recorder.voluntary = voluntary_syscalls();
@@ -187,11 +189,15 @@ pub fn explain(
     if let Some(cost) = &cost {
         known(cost);
     }
-    let monitor = Monitor::start(&recorder, host)?;
+    let mut monitor = Monitor::start(&recorder, host)?;
     let source = match &settings.subject {
-        Subject::Function(target, _) => Source::Function(FunctionProbe::start(target, ONE_IN)?),
+        Subject::Function(target, _) => {
+            Source::Function(Box::new(FunctionProbe::start(target, ONE_IN)?))
+        }
         Subject::Thread { tid, .. } => Source::Waits(*tid),
     };
+    // What was recorded before there were spans is in the way.
+    monitor.waits()?;
     let mut collector = Collector::new(monitor, source, pid, settings.tail)
         .map_err(|error| ExplainError::Process { pid, error })?;
     let mut validity = Validity::default();
