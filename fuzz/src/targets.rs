@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use quietcore_bpf::{Event, Wait};
 use quietcore_facts::counters::CpuTimes;
 use quietcore_facts::irqs::Interrupts;
 use quietcore_facts::{Boot, Facts};
@@ -9,6 +10,7 @@ use quietcore_host::placement::Map;
 use quietcore_host::profile::{self, Profile, SHIPPED};
 use quietcore_host::{Audit, Scope, Waivers, audit};
 use quietcore_measure::{CpuSet, Nanos, decode_v2, encode_v2, read_log};
+use quietcore_spike::Kallsyms;
 use quietcore_sys::Host;
 use quietcore_sys::host::{Snapshot, scrub};
 use quietcore_sys::lease::Standing;
@@ -36,6 +38,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "profile", seeds: profiles, run: profile },
     Target { name: "knob_setting", seeds: knob_settings, run: knob_setting },
     Target { name: "journal", seeds: journals, run: journal },
+    Target { name: "recorder_event", seeds: events_of_recorder, run: event_of_recorder },
+    Target { name: "recorder_wait", seeds: waits, run: wait },
+    Target { name: "kallsyms", seeds: kernel_symbols, run: kernel_symbol },
 ];
 
 fn text(bytes: &[u8]) -> String {
@@ -283,4 +288,52 @@ fn journal(bytes: &[u8]) {
     let standing = Standing::parse(bytes, &Host::recorded(Snapshot::new("fuzz")));
     let lines = bytes.split(|byte| *byte == b'\n').count();
     assert!(standing.damaged.iter().all(|line| (1..=lines).contains(line)));
+}
+
+/// One of every kind, the first unknown one too.
+fn events_of_recorder() -> Vec<Vec<u8>> {
+    let event = |kind: u16| {
+        let mut bytes = vec![7; Event::BYTES];
+        bytes[12..14].copy_from_slice(&kind.to_ne_bytes());
+        bytes[16..20].copy_from_slice(&1u32.to_ne_bytes());
+        bytes
+    };
+    (1..=18).map(event).collect()
+}
+
+/// Whatever a program wrote is an event or none; what is one survives being written down.
+fn event_of_recorder(bytes: &[u8]) {
+    let mut whole = [0; Event::BYTES];
+    let length = bytes.len().min(whole.len());
+    whole[..length].copy_from_slice(&bytes[..length]);
+    let (_, Some(event)) = Event::decode(&whole, 3) else { return };
+    assert_eq!(event.cpu, 3);
+    assert!(format!("{event:?}").len() < 500);
+}
+
+fn waits() -> Vec<Vec<u8>> {
+    vec![vec![0; Wait::BYTES], (0..Wait::BYTES).map(|n| n as u8).collect()]
+}
+
+/// Sizes of stacks that the kernel could not have written do not become stacks.
+fn wait(bytes: &[u8]) {
+    let Some(wait) = Wait::decode(bytes) else {
+        return assert!(bytes.len() < Wait::BYTES);
+    };
+    for stack in [&wait.kernel, &wait.waker_kernel, &wait.waker_user] {
+        assert!(stack.len() * 8 <= Wait::BYTES);
+    }
+}
+
+fn kernel_symbols() -> Vec<Vec<u8>> {
+    seeds(&[
+        "ffffffff81000000 T _stext\nffffffff81000100 t do_it\t[mod]\nffffffff81000200 D data\n",
+        "0000000000000000 T hidden\n",
+    ])
+}
+
+fn kernel_symbol(bytes: &[u8]) {
+    let kernel = Kallsyms::parse(&text(bytes));
+    assert_eq!(kernel.name(0), None);
+    let _ = kernel.name(u64::MAX);
 }

@@ -6,7 +6,7 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Typedef};
 use libbpf_rs::{MapType, ReferencesType};
 
-use crate::BpfError;
+use crate::{BpfError, loader};
 
 /// What the running kernel offers to BPF programs.
 #[derive(Debug)]
@@ -20,6 +20,7 @@ impl Kernel {
     /// # Errors
     /// [`BpfError::NoBtf`] where it has none.
     pub fn read() -> Result<Self, BpfError> {
+        loader::listen();
         let btf = Btf::from_vmlinux().map_err(|_| BpfError::NoBtf)?;
         Ok(Self { btf })
     }

@@ -406,8 +406,11 @@ impl Bytes<'_> {
 }
 
 impl Event {
+    /// How long one is in the recorder.
+    pub const BYTES: usize = EVENT;
+
     /// The event and its place in its CPU's recorder; `None` for a kind this version does not know.
-    pub(crate) fn decode(bytes: &[u8; EVENT], cpu: u32) -> (u32, Option<Self>) {
+    pub fn decode(bytes: &[u8; Self::BYTES], cpu: u32) -> (u32, Option<Self>) {
         let mut b = Bytes(bytes, 0);
         let (ts, seq, kind, flags, a, low, c) =
             (b.u64(), b.u32(), b.u16(), b.u16(), b.u32(), b.u32(), b.u64());
@@ -450,8 +453,11 @@ impl Event {
 }
 
 impl Wait {
+    /// How long one is as the programs hand it over.
+    pub const BYTES: usize = WAIT;
+
     /// `None` where there are fewer bytes than a wait has.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
         if bytes.len() < WAIT {
             return None;
         }
