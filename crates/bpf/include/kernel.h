@@ -32,7 +32,6 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
-	BPF_MAP_TYPE_STACK_TRACE = 7,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -65,6 +64,10 @@ struct thread_info {
 	u32 cpu;
 };
 
+struct thread_struct {
+	unsigned long sp;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -76,6 +79,7 @@ struct task_struct {
 	unsigned int flags;
 	struct mm_struct *mm;
 	struct sched_entity se;
+	struct thread_struct thread;
 	char comm[16];
 };
 

@@ -1,8 +1,14 @@
 //! Loading what the kernel takes, and keeping what it says of the rest.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::{OpenObject, PrintLevel, set_print};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, Object, OpenObject, PrintLevel, set_print};
+
+use crate::{BpfError, Health, State};
+
+/// Programs that the kernel refused, and why.
+pub(crate) type Broken = BTreeMap<String, String>;
 
 /// What libbpf had to say since it was last asked. It knows one listener for the whole process.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -12,13 +18,13 @@ fn said() -> MutexGuard<'static, Vec<String>> {
 }
 
 /// Makes libbpf tell us instead of the terminal, and forgets what it said before.
-pub(crate) fn listen() {
+fn listen() {
     set_print(Some((PrintLevel::Warn, |_, text| said().push(text))));
     said().clear();
 }
 
 /// The program that the kernel refused, and why, from what libbpf said.
-pub(crate) fn refused() -> Option<(String, String)> {
+fn refused() -> Option<(String, String)> {
     let said = said();
     let at = said.iter().position(|line| line.contains(": BPF program load failed"))?;
     let name = said[at].split('\'').nth(1)?.to_owned();
@@ -42,6 +48,109 @@ pub(crate) fn autoload(object: &mut OpenObject, program: &str, load: bool) {
             candidate.set_autoload(load);
         }
     }
+}
+
+/// Loads until the kernel takes what is left: a program that it refuses is left out next time,
+/// unless everything rests on it.
+pub(crate) fn load<T>(
+    essential: impl Fn(&str) -> bool,
+    mut load: impl FnMut(&Broken) -> Result<T, libbpf_rs::Error>,
+) -> Result<(T, Broken), BpfError> {
+    let mut broken = Broken::new();
+    loop {
+        listen();
+        match load(&broken) {
+            Ok(skeleton) => return Ok((skeleton, broken)),
+            Err(error) => give_up_one(error, &essential, &mut broken)?,
+        }
+    }
+}
+
+fn give_up_one(
+    error: libbpf_rs::Error,
+    essential: impl Fn(&str) -> bool,
+    broken: &mut Broken,
+) -> Result<(), BpfError> {
+    let Some((program, why)) = refused() else {
+        return Err(match error.kind() {
+            ErrorKind::PermissionDenied => BpfError::Privilege(error.to_string()),
+            _ => BpfError::Libbpf { doing: "loading the programs", error },
+        });
+    };
+    match error.kind() {
+        ErrorKind::PermissionDenied => Err(BpfError::Privilege(why)),
+        _ if essential(&program) || broken.contains_key(&program) => {
+            Err(BpfError::Program { program, why })
+        }
+        _ => {
+            broken.insert(program, why);
+            Ok(())
+        }
+    }
+}
+
+/// Attaches programs in this order, but those of which it is said why they are left out.
+pub(crate) fn attach(
+    object: &mut Object,
+    programs: impl Iterator<Item = (&'static str, Option<State>)>,
+    essential: impl Fn(&str) -> bool,
+    broken: &Broken,
+) -> Result<(Vec<Link>, Vec<Health>), BpfError> {
+    let (mut links, mut health) = (Vec::new(), Vec::new());
+    for (program, left_out) in programs {
+        let state = match (left_out, broken.get(program)) {
+            (Some(state), _) => state,
+            (None, Some(why)) => State::Broken(why.clone()),
+            (None, None) => match attach_one(object, program) {
+                Ok(link) => {
+                    links.push(link);
+                    State::Ok
+                }
+                Err(why) if essential(program) => {
+                    return Err(BpfError::Program { program: program.to_owned(), why });
+                }
+                Err(why) => State::Broken(why),
+            },
+        };
+        health.push(Health { program, state });
+    }
+    Ok((links, health))
+}
+
+fn attach_one(object: &mut Object, program: &str) -> Result<Link, String> {
+    let mut programs = object.progs_mut();
+    match programs.find(|candidate| candidate.name().to_str() == Some(program)) {
+        Some(program) => program.attach().map_err(|error| error.to_string()),
+        None => Err("it is not in the object".into()),
+    }
+}
+
+/// A per-CPU entry's words, summed over all CPUs.
+pub(crate) fn sums(map: &impl MapCore, key: u32) -> Result<Vec<u64>, BpfError> {
+    let doing = "reading counters";
+    let found = map
+        .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|error| BpfError::Libbpf { doing, error })?;
+    let mut sums = Vec::new();
+    for cpu in found.unwrap_or_default() {
+        let words =
+            cpu.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default()));
+        for (i, word) in words.enumerate() {
+            match sums.get_mut(i) {
+                Some(sum) => *sum += word,
+                None => sums.push(word),
+            }
+        }
+    }
+    Ok(sums)
+}
+
+/// How many CPUs there may ever be.
+pub(crate) fn possible_cpus() -> Result<u32, BpfError> {
+    let doing = "counting the CPUs";
+    let count =
+        libbpf_rs::num_possible_cpus().map_err(|error| BpfError::Libbpf { doing, error })?;
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

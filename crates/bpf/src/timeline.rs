@@ -1,7 +1,6 @@
 //! The flight recorder: what happened on every CPU of late, and which watched thread had to wait.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -9,12 +8,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use quietcore_measure::{CpuSet, Nanos};
+use libbpf_rs::{Link, OpenObject, RingBuffer, RingBufferBuilder};
+use quietcore_measure::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::ring::Rings;
 use crate::runtime::{self, Runtime};
+use crate::watch::Watch;
 use crate::wire::{Event, Pause, Sleeps, Wait};
 use crate::{BpfError, Health, Kernel, State, kernel, loader};
 
@@ -135,19 +135,6 @@ const PROGRAMS: &[(&str, &str, Set)] = &[
     ("switch3", "sched_switch", Set::Sched),
 ];
 
-/// Whose waits are spikes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Watch {
-    /// Everybody's but quietcore's own.
-    All,
-    /// All threads of one process.
-    Process(u32),
-    /// Threads, or all threads of processes, by number.
-    Tasks(Vec<u32>),
-    /// Whatever runs on these CPUs.
-    Cpus(CpuSet),
-}
-
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -230,15 +217,13 @@ impl Timeline {
     pub fn start(settings: &Settings) -> Result<Self, BpfError> {
         kernel::allowed()?;
         let kernel = Kernel::read()?;
-        let cpus = possible_cpus()?;
-        let mut broken = BTreeMap::new();
-        let mut skeleton = loop {
-            match load(settings, &kernel, cpus, &broken) {
-                Ok(skeleton) => break skeleton,
-                Err(error) => give_up_one(error, &mut broken)?,
-            }
+        let cpus = loader::possible_cpus()?;
+        let essential = |program: &str| {
+            PROGRAMS.iter().any(|&(name, _, set)| name == program && set == Set::Sched)
         };
-        watch(&skeleton, &settings.watch)?;
+        let (mut skeleton, broken) =
+            loader::load(essential, |broken| load(settings, &kernel, cpus, broken))?;
+        settings.watch.tell(&skeleton.maps.watched)?;
         let doing = |doing| move |error| BpfError::Libbpf { doing, error };
 
         let received: Rc<RefCell<Received>> = Rc::default();
@@ -266,7 +251,10 @@ impl Timeline {
         .map_err(|error| BpfError::Map { map: "the recorder", error })?;
 
         let begin = Instant::now();
-        let (links, health) = attach(&mut skeleton, settings, &kernel, &broken)?;
+        let programs = PROGRAMS.iter().map(|&(program, tracepoint, set)| {
+            (program, left_out(program, tracepoint, set, settings, &kernel))
+        });
+        let (links, health) = loader::attach(skeleton.object_mut(), programs, essential, &broken)?;
         let attached_in = begin.elapsed();
         Ok(Self { received, ring, rings, links, skeleton, health, attached_in, cpus })
     }
@@ -368,7 +356,10 @@ impl Timeline {
     /// [`BpfError::Libbpf`] where the counters cannot be read.
     pub fn counts(&self) -> Result<Counts, BpfError> {
         let of = |which: u32| -> Result<u64, BpfError> {
-            Ok(sums(&self.skeleton.maps.counters, which)?.first().copied().unwrap_or_default())
+            Ok(loader::sums(&self.skeleton.maps.counters, which)?
+                .first()
+                .copied()
+                .unwrap_or_default())
         };
         Ok(Counts {
             switches: of(0)?,
@@ -387,7 +378,7 @@ impl Timeline {
     pub fn sleeps(&self) -> Result<Vec<Sleeps>, BpfError> {
         let mut all = Vec::new();
         for syscall in 0..SYSCALLS as u32 {
-            if let [count, ns] = sums(&self.skeleton.maps.sleeps, syscall)?[..] {
+            if let [count, ns] = loader::sums(&self.skeleton.maps.sleeps, syscall)?[..] {
                 all.push(Sleeps { syscall, count, ns });
             }
         }
@@ -395,33 +386,6 @@ impl Timeline {
         all.sort_by_key(|sleeps| std::cmp::Reverse(sleeps.ns));
         Ok(all)
     }
-}
-
-/// A per-CPU entry's words, summed over all CPUs.
-fn sums(map: &impl MapCore, key: u32) -> Result<Vec<u64>, BpfError> {
-    let doing = "reading counters";
-    let found = map
-        .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)
-        .map_err(|error| BpfError::Libbpf { doing, error })?;
-    let mut sums = Vec::new();
-    for cpu in found.unwrap_or_default() {
-        let words =
-            cpu.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().unwrap_or_default()));
-        for (i, word) in words.enumerate() {
-            match sums.get_mut(i) {
-                Some(sum) => *sum += word,
-                None => sums.push(word),
-            }
-        }
-    }
-    Ok(sums)
-}
-
-fn possible_cpus() -> Result<u32, BpfError> {
-    let doing = "counting the CPUs";
-    let count =
-        libbpf_rs::num_possible_cpus().map_err(|error| BpfError::Libbpf { doing, error })?;
-    Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Why a program is not loaded, before the kernel is asked to.
@@ -450,9 +414,8 @@ fn load(
     settings: &Settings,
     kernel: &Kernel,
     cpus: u32,
-    broken: &BTreeMap<String, String>,
+    broken: &loader::Broken,
 ) -> Result<TimelineSkel<'static>, libbpf_rs::Error> {
-    loader::listen();
     // The skeleton borrows this little from whoever opens it, and lives as long as it likes.
     let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = TimelineSkelBuilder::default().open(storage)?;
@@ -488,96 +451,13 @@ fn set_up(
     constants.has_task_stack = kernel.helper("get_task_stack");
     constants.by_hash = !storage;
     constants.all_switches = true;
-    match &settings.watch {
-        Watch::All => {}
-        Watch::Process(tgid) => constants.only_tgid = *tgid,
-        Watch::Tasks(_) => {
-            constants.by_list = true;
-        }
-        Watch::Cpus(_) => {
-            constants.by_cpu = true;
-        }
-    }
+    constants.only_tgid = settings.watch.only_process();
+    constants.by_list = settings.watch.is_by_task();
+    constants.by_cpu = settings.watch.is_by_cpu();
     for &number in &settings.voluntary {
         if let Some(word) = constants.voluntary.get_mut(number as usize / 64) {
             *word |= 1 << (number % 64);
         }
     }
     Ok(())
-}
-
-/// After a failed load: the program that the kernel refused is left out next time, unless
-/// everything rests on it.
-fn give_up_one(
-    error: libbpf_rs::Error,
-    broken: &mut BTreeMap<String, String>,
-) -> Result<(), BpfError> {
-    let Some((program, why)) = loader::refused() else {
-        return Err(match error.kind() {
-            ErrorKind::PermissionDenied => BpfError::Privilege(error.to_string()),
-            _ => BpfError::Libbpf { doing: "loading the recorder", error },
-        });
-    };
-    let essential = PROGRAMS.iter().any(|&(name, _, set)| name == program && set == Set::Sched);
-    match error.kind() {
-        ErrorKind::PermissionDenied => Err(BpfError::Privilege(why)),
-        _ if essential || broken.contains_key(&program) => Err(BpfError::Program { program, why }),
-        _ => {
-            broken.insert(program, why);
-            Ok(())
-        }
-    }
-}
-
-fn attach(
-    skeleton: &mut TimelineSkel<'static>,
-    settings: &Settings,
-    kernel: &Kernel,
-    broken: &BTreeMap<String, String>,
-) -> Result<(Vec<Link>, Vec<Health>), BpfError> {
-    let (mut links, mut health) = (Vec::new(), Vec::new());
-    for &(program, tracepoint, set) in PROGRAMS {
-        let state = match left_out(program, tracepoint, set, settings, kernel) {
-            Some(state) => state,
-            None => match broken.get(program) {
-                Some(why) => State::Broken(why.clone()),
-                None => match attach_one(skeleton, program) {
-                    Ok(link) => {
-                        links.push(link);
-                        State::Ok
-                    }
-                    Err(why) if set == Set::Sched => {
-                        return Err(BpfError::Program { program: program.to_owned(), why });
-                    }
-                    Err(why) => State::Broken(why),
-                },
-            },
-        };
-        health.push(Health { program, state });
-    }
-    Ok((links, health))
-}
-
-fn attach_one(skeleton: &mut TimelineSkel<'static>, program: &str) -> Result<Link, String> {
-    let object = skeleton.object_mut();
-    let mut programs = object.progs_mut();
-    match programs.find(|candidate| candidate.name().to_str() == Some(program)) {
-        Some(program) => program.attach().map_err(|error| error.to_string()),
-        None => Err("it is not in the object".into()),
-    }
-}
-
-/// Tells the programs whom to watch, where a constant cannot.
-fn watch(skeleton: &TimelineSkel<'static>, watch: &Watch) -> Result<(), BpfError> {
-    let keys: Vec<u32> = match watch {
-        Watch::All | Watch::Process(_) => Vec::new(),
-        Watch::Tasks(tasks) => tasks.clone(),
-        Watch::Cpus(cpus) => cpus.iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect(),
-    };
-    let doing = "telling the programs whom to watch";
-    keys.iter().try_for_each(|key| {
-        let map = &skeleton.maps.watched;
-        map.update(&key.to_ne_bytes(), &[1], MapFlags::ANY)
-            .map_err(|error| BpfError::Libbpf { doing, error })
-    })
 }

@@ -30,6 +30,12 @@ impl From<&str> for Name {
     }
 }
 
+impl From<[u8; COMM]> for Name {
+    fn from(name: [u8; COMM]) -> Self {
+        Self(name)
+    }
+}
+
 impl From<String> for Name {
     fn from(text: String) -> Self {
         text.as_str().into()
@@ -372,10 +378,10 @@ impl Pause {
 }
 
 /// Numbers from memory that a program wrote, in the machine's order.
-struct Bytes<'a>(&'a [u8], usize);
+pub(crate) struct Bytes<'a>(pub &'a [u8], pub usize);
 
 impl Bytes<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
+    pub fn take<const N: usize>(&mut self) -> [u8; N] {
         let mut bytes = [0; N];
         let end = (self.1 + N).min(self.0.len());
         if let Some(from) = self.0.get(self.1..end) {
@@ -389,11 +395,11 @@ impl Bytes<'_> {
         u16::from_ne_bytes(self.take())
     }
 
-    fn u32(&mut self) -> u32 {
+    pub fn u32(&mut self) -> u32 {
         u32::from_ne_bytes(self.take())
     }
 
-    fn u64(&mut self) -> u64 {
+    pub fn u64(&mut self) -> u64 {
         u64::from_ne_bytes(self.take())
     }
 

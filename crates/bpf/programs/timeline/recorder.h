@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* The rings and who is watched. */
+/* The rings. */
 
 /* Set before loading. */
 const volatile u64 min_ns;             /* what is a spike */
-const volatile u32 own_tgid;              /* quietcore's own tgid, which is never watched */
-const volatile u32 only_tgid;          /* watch this process; 0: see the next */
-const volatile bool by_list;           /* watch the tids and tgids in `watched` */
-const volatile bool by_cpu;            /* watch what runs on the CPUs in `watched` */
 const volatile bool all_switches;      /* record switches of every CPU, not only of watched threads */
 const volatile u32 slots;              /* per CPU, a power of two */
 const volatile bool has_fetch;         /* atomic fetch-and-add (5.12) */
@@ -30,13 +26,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct cpu);
 } cpus SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, u32);
-	__type(value, u8);
-} watched SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -108,17 +97,4 @@ static __always_inline void record(u64 ts, u16 kind, u32 a, u32 b, u64 c, const 
 		__builtin_memcpy(e->name, name, COMM);
 	barrier();
 	e->seq = seq;
-}
-
-static __always_inline bool watches(u32 tid, u32 tgid, u32 cpu)
-{
-	if (!tid || tgid == own_tgid)
-		return false;
-	if (only_tgid)
-		return tgid == only_tgid;
-	if (by_cpu)
-		return bpf_map_lookup_elem(&watched, &cpu) != 0;
-	if (by_list)
-		return bpf_map_lookup_elem(&watched, &tid) || bpf_map_lookup_elem(&watched, &tgid);
-	return true;
 }

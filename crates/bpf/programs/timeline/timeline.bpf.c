@@ -13,6 +13,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "watch.h"
 #include "recorder.h"
 #include "sched.h"
 #include "irq.h"
