@@ -4,6 +4,7 @@
 #define QUIETCORE_WATCH_H
 
 const volatile u32 own_tgid;           /* quietcore's own tgid, which is never watched */
+const volatile u32 only_tid;           /* watch this thread; 0: see the next */
 const volatile u32 only_tgid;          /* watch this process; 0: see the next */
 const volatile bool by_list;           /* watch the tids and tgids in `watched` */
 const volatile bool by_cpu;            /* watch what runs on the CPUs in `watched` */
@@ -19,6 +20,8 @@ static __always_inline bool watches(u32 tid, u32 tgid, u32 cpu)
 {
 	if (!tid || tgid == own_tgid)
 		return false;
+	if (only_tid)
+		return tid == only_tid;
 	if (only_tgid)
 		return tgid == only_tgid;
 	if (by_cpu)

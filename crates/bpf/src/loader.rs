@@ -18,13 +18,13 @@ fn said() -> MutexGuard<'static, Vec<String>> {
 }
 
 /// Makes libbpf tell us instead of the terminal, and forgets what it said before.
-fn listen() {
+pub(crate) fn listen() {
     set_print(Some((PrintLevel::Warn, |_, text| said().push(text))));
     said().clear();
 }
 
 /// The program that the kernel refused, and why, from what libbpf said.
-fn refused() -> Option<(String, String)> {
+pub(crate) fn refused() -> Option<(String, String)> {
     let said = said();
     let at = said.iter().position(|line| line.contains(": BPF program load failed"))?;
     let name = said[at].split('\'').nth(1)?.to_owned();

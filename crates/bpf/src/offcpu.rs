@@ -303,6 +303,7 @@ fn set_up(
     open.maps.offs_by_tid.set_autocreate(!storage)?;
     let Some(constants) = open.maps.rodata_data.as_deref_mut() else { return Ok(()) };
     constants.own_tgid = std::process::id();
+    constants.only_tid = settings.watch.only_thread();
     constants.only_tgid = settings.watch.only_process();
     constants.by_list = settings.watch.is_by_task();
     constants.by_cpu = settings.watch.is_by_cpu();

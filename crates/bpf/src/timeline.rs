@@ -451,6 +451,7 @@ fn set_up(
     constants.has_task_stack = kernel.helper("get_task_stack");
     constants.by_hash = !storage;
     constants.all_switches = true;
+    constants.only_tid = settings.watch.only_thread();
     constants.only_tgid = settings.watch.only_process();
     constants.by_list = settings.watch.is_by_task();
     constants.by_cpu = settings.watch.is_by_cpu();

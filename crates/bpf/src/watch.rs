@@ -10,6 +10,8 @@ use crate::BpfError;
 pub enum Watch {
     /// Everybody.
     All,
+    /// One thread.
+    Thread(u32),
     /// All threads of one process.
     Process(u32),
     /// Threads, or all threads of processes, by number.
@@ -19,6 +21,11 @@ pub enum Watch {
 }
 
 impl Watch {
+    /// The constant `only_tid`.
+    pub(crate) fn only_thread(&self) -> u32 {
+        if let Self::Thread(tid) = self { *tid } else { 0 }
+    }
+
     /// The constant `only_tgid`.
     pub(crate) fn only_process(&self) -> u32 {
         if let Self::Process(tgid) = self { *tgid } else { 0 }
@@ -37,7 +44,7 @@ impl Watch {
     /// Tells the programs what a constant cannot hold.
     pub(crate) fn tell(&self, watched: &impl MapCore) -> Result<(), BpfError> {
         let keys: Vec<u32> = match self {
-            Self::All | Self::Process(_) => Vec::new(),
+            Self::All | Self::Thread(_) | Self::Process(_) => Vec::new(),
             Self::Tasks(tasks) => tasks.clone(),
             Self::Cpus(cpus) => cpus.iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect(),
         };

@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
 use commands::{
-    apply, audit, compare, completions, confirm, exec, explain, install_service, jitter, place,
-    plan, power, report, rollback, schema, status, tour, verify,
+    apply, audit, compare, completions, confirm, exec, explain, install_service, jitter, offcpu,
+    place, plan, power, report, rollback, schema, status, tour, verify,
 };
 
 /// Find what stands in a Linux host's latency tail, and remove it.
@@ -38,6 +38,7 @@ enum Command {
     Power(power::Power),
     Jitter(jitter::Jitter),
     Explain(explain::Explain),
+    Offcpu(offcpu::OffCpu),
     Exec(exec::Exec),
     Place(place::Place),
     Compare(compare::Compare),
@@ -64,6 +65,7 @@ impl Cli {
             Command::Power(command) => command.run(),
             Command::Jitter(command) => command.run(),
             Command::Explain(command) => command.run(),
+            Command::Offcpu(command) => command.run(),
             Command::Exec(command) => command.run(),
             Command::Place(command) => command.run(),
             Command::Compare(command) => command.run(),

@@ -4,6 +4,7 @@
 
 mod csv;
 mod curve;
+pub mod flame;
 mod html;
 mod json;
 mod spikes;

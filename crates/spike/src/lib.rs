@@ -12,11 +12,13 @@ pub mod explain;
 pub mod jitter;
 pub mod kallsyms;
 pub mod monitor;
+pub mod offcpu;
 pub mod spin;
 pub mod surroundings;
 pub mod wake;
 
 mod crew;
+pub mod fold;
 mod sections;
 
 pub use article::Article;
