@@ -24,7 +24,9 @@ impl Kallsyms {
     /// The function that an address lies in.
     pub fn name(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|(start, _)| *start <= address);
-        self.functions.get(after.checked_sub(1)?).map(|(_, name)| name.as_str())
+        let name = self.functions.get(after.checked_sub(1)?).map(|(_, name)| name.as_str());
+        // Behind the kernel's code, as programs loaded later are.
+        name.filter(|name| !matches!(*name, "_etext" | "_einittext"))
     }
 }
 
@@ -40,6 +42,15 @@ mod tests {
         assert_eq!(kernel.name(0xffff_ffff_8100_0100), Some("do_it"));
         assert_eq!(kernel.name(0xffff_ffff_8100_00ff), Some("_stext"));
         assert_eq!(kernel.name(5), None);
+    }
+
+    #[test]
+    fn what_lies_behind_the_kernel_is_none_of_its_functions() {
+        let kernel =
+            Kallsyms::parse("1000 T last\n2000 T _etext\n3000 T early\n4000 T _einittext\n");
+        assert_eq!(kernel.name(0x1fff), Some("last"));
+        assert_eq!(kernel.name(0x2fff), None);
+        assert_eq!(kernel.name(0xffff_ffff_c000_0000), None);
     }
 
     #[test]

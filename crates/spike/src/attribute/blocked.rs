@@ -99,10 +99,12 @@ pub fn voluntary_syscalls() -> Vec<u32> {
 enum On {
     /// A function whose name begins so.
     One(&'static [&'static str]),
+    /// The innermost: the kernel leaves out how its locks wait, for they are part of its scheduler.
+    First(&'static [&'static str]),
     /// One of the first, and one of the others that called it.
     Both(&'static [&'static str], &'static [&'static str]),
 }
-use On::{Both, One};
+use On::{Both, First, One};
 
 const SEMAPHORES: &[&str] =
     &["rwsem_down_", "down_read", "down_write", "__down_read", "__down_write"];
@@ -139,6 +141,7 @@ const RULES: &[(On, Kind, &str)] = &[
         Kind::Reclaim,
         "the memory limit of its control group",
     ),
+    (First(ADDRESS_SPACE), Kind::MmapLock, ""),
     (Both(SEMAPHORES, ADDRESS_SPACE), Kind::MmapLock, ""),
     (One(&["vma_start_write", "__vma_start_write", "vma_start_read"]), Kind::MmapLock, ""),
     (
@@ -245,6 +248,7 @@ pub(super) fn reason(scene: &Scene<'_>, wait: &Wait) -> Reason {
     }
     let (kind, by) = by_entry(scene, wait.out_ts, wait.in_ts)
         .or_else(|| by_stack(&functions))
+        .or_else(|| by_release(scene, wait, &functions))
         .or_else(|| wait.syscall.and_then(by_syscall))
         .unwrap_or_else(|| {
             let kind = if wait.flags.io { Kind::Io } else { Kind::Blocked };
@@ -276,6 +280,7 @@ fn by_stack(functions: &[&str]) -> Option<(Kind, String)> {
     RULES.iter().find_map(|(on, kind, label)| {
         let at = match on {
             One(names) => functions.iter().position(|function| begins(names, function))?,
+            First(names) => functions.first().filter(|first| begins(names, first)).map(|_| 0)?,
             Both(names, callers) => {
                 let at = functions.iter().position(|function| begins(names, function))?;
                 let mut outer = functions[at..].iter();
@@ -295,10 +300,28 @@ pub(super) fn by_syscall(number: u32) -> Option<(Kind, String)> {
     known(number).map(|&(name, _, kind)| (kind, name.to_owned()))
 }
 
+/// Of a lock of the kernel's own: whoever ended the wait was about to release it.
+fn by_release(scene: &Scene<'_>, wait: &Wait, functions: &[&str]) -> Option<(Kind, String)> {
+    const RELEASES: [&str; 5] =
+        ["rwsem_wake", "__mutex_unlock", "up_read", "up_write", "percpu_up"];
+    let mut waker = wait.waker_kernel.iter().filter_map(|&ip| scene.kernel.name(ip));
+    let released = waker.any(|function| RELEASES.iter().any(|name| function.starts_with(name)));
+    released.then(|| (Kind::Lock, telling(functions).unwrap_or_default().to_owned()))
+}
+
 /// The innermost function that is not merely how one waits.
 fn telling<'a>(functions: &[&'a str]) -> Option<&'a str> {
     let says = |f: &&&str| !SCHEDULER.iter().any(|name| f.starts_with(name));
     functions.iter().find(says).copied()
+}
+
+/// Without what looked: the program and the tracepoint on top.
+fn waking<'a>(scene: &Scene<'_>, frames: &'a [u64]) -> &'a [u64] {
+    let probe = |&ip: &u64| {
+        scene.kernel.name(ip).is_some_and(|function| function.starts_with("__traceiter_"))
+    };
+    let at = frames.iter().position(probe).map_or(0, |at| at + 1);
+    &frames[at..]
 }
 
 /// Of a lock: whoever ended the wait held it, unless an interrupt did, which holds none.
@@ -324,7 +347,10 @@ fn holder(
         evidence.push(by);
     }
     if !wait.waker_kernel.is_empty() {
-        evidence.push(format!("the waker's kernel stack: {}", scene.stack(&wait.waker_kernel)));
+        evidence.push(format!(
+            "the waker's kernel stack: {}",
+            scene.stack(waking(scene, &wait.waker_kernel))
+        ));
     }
     if !wait.waker_user.is_empty() {
         let frames: Vec<_> = wait.waker_user.iter().map(|ip| format!("{ip:#x}")).collect();
@@ -368,6 +394,9 @@ mod tests {
             (&["io_schedule", "folio_wait_bit_common", "filemap_read"], Kind::Io, "filemap_read"),
             (&["anon_pipe_read", "vfs_read", "ksys_read"], Kind::Sleep, "read"),
             (&["__mutex_lock.constprop.0", "proc_write"], Kind::Lock, "proc_write"),
+            (&["vm_mmap_pgoff", "do_syscall_64"], Kind::MmapLock, ""),
+            (&["__vm_munmap", "__x64_sys_munmap", "do_syscall_64"], Kind::MmapLock, ""),
+            (&["lock_mm_and_find_vma", "do_user_addr_fault"], Kind::MmapLock, ""),
         ];
         for (functions, kind, by) in cases {
             assert_eq!(by_stack(functions), Some((*kind, (*by).to_owned())), "{functions:?}");
