@@ -31,6 +31,22 @@ pub enum BpfError {
         /// libbpf's error.
         error: libbpf_rs::Error,
     },
+    /// The processor, or what the hypervisor shows of it, does not count this.
+    #[error("no PMU here: this machine cannot sample {event}; cpu-clock works everywhere")]
+    NoEvent {
+        /// The event.
+        event: &'static str,
+    },
+    /// A CPU's event could not be opened.
+    #[error("sampling {event} on CPU {cpu}: {error}")]
+    Event {
+        /// The event.
+        event: &'static str,
+        /// The CPU.
+        cpu: usize,
+        /// The system's error.
+        error: io::Error,
+    },
     /// Memory that is shared with the programs could not be mapped.
     #[error("mapping {map}: {error}")]
     Map {
@@ -44,6 +60,13 @@ pub enum BpfError {
 impl BpfError {
     /// Whether this host can never do it, as opposed to something that went wrong.
     pub fn not_possible_here(&self) -> bool {
-        matches!(self, Self::NoBtf | Self::Privilege(_) | Self::NoBpf | Self::Program { .. })
+        matches!(
+            self,
+            Self::NoBtf
+                | Self::Privilege(_)
+                | Self::NoBpf
+                | Self::NoEvent { .. }
+                | Self::Program { .. }
+        )
     }
 }

@@ -10,7 +10,7 @@ use quietcore_console::Exit;
 
 use commands::{
     apply, audit, compare, completions, confirm, exec, explain, install_service, jitter, offcpu,
-    place, plan, power, report, rollback, schema, status, tour, verify,
+    place, plan, power, profile, report, rollback, schema, status, tour, verify,
 };
 
 /// Find what stands in a Linux host's latency tail, and remove it.
@@ -39,6 +39,7 @@ enum Command {
     Jitter(jitter::Jitter),
     Explain(explain::Explain),
     Offcpu(offcpu::OffCpu),
+    Profile(profile::Profile),
     Exec(exec::Exec),
     Place(place::Place),
     Compare(compare::Compare),
@@ -66,6 +67,7 @@ impl Cli {
             Command::Jitter(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Offcpu(command) => command.run(),
+            Command::Profile(command) => command.run(),
             Command::Exec(command) => command.run(),
             Command::Place(command) => command.run(),
             Command::Compare(command) => command.run(),

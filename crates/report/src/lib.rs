@@ -7,6 +7,7 @@ mod curve;
 pub mod flame;
 mod html;
 mod json;
+mod pprof;
 mod spikes;
 mod text;
 mod words;
@@ -17,6 +18,7 @@ use std::str::FromStr;
 use quietcore_measure::Run;
 
 pub use json::{ReadError, parse, schema};
+pub use pprof::pprof;
 
 /// A way to show a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,6 +13,7 @@ pub mod jitter;
 pub mod kallsyms;
 pub mod monitor;
 pub mod offcpu;
+pub mod profile;
 pub mod spin;
 pub mod surroundings;
 pub mod wake;

@@ -13,6 +13,7 @@ pub mod offcpu;
 pub mod place;
 pub mod plan;
 pub mod power;
+pub mod profile;
 pub mod report;
 pub mod rollback;
 pub mod schema;

@@ -11,7 +11,7 @@ use clap::Args;
 use quietcore_bpf::{BpfError, Watch};
 use quietcore_console::{NotPossible, Output, Place, Progress, interrupted};
 use quietcore_measure::{Nanos, Run, Section, Validity, Verdict};
-use quietcore_report::flame;
+use quietcore_report::{flame, pprof};
 
 /// Whose stacks.
 #[derive(Args, Debug)]
@@ -59,7 +59,7 @@ impl Target {
     }
 
     /// Lets time go by, and has `each_second` look at what there is so far: names can only be had
-    /// while a process lives. Ends early by Ctrl-C and when the process ends.
+    /// while a process lives. Of everybody that would cost too much. Ends early by Ctrl-C and when the process ends.
     pub fn wait(
         &self,
         duration: Nanos,
@@ -73,17 +73,17 @@ impl Target {
         loop {
             let elapsed = start.elapsed();
             if elapsed >= wanted {
-                return each_second();
+                return Ok(());
             }
             if interrupted().load(Ordering::Relaxed) {
                 validity.note(Verdict::Incomplete, "ended early, by hand");
-                return each_second();
+                return Ok(());
             }
             if !self.is_alive() {
                 validity.note(Verdict::Incomplete, "ended early: who was watched is gone");
-                return each_second();
+                return Ok(());
             }
-            if elapsed - looked >= Duration::from_secs(1) {
+            if !self.all && elapsed - looked >= Duration::from_secs(1) {
                 looked = elapsed;
                 each_second()?;
             }
@@ -103,6 +103,10 @@ pub struct Files {
     /// Also draw the stacks as an interactive flame graph
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+
+    /// Also write the stacks for `go tool pprof`
+    #[arg(long, value_name = "FILE")]
+    pprof: Option<PathBuf>,
 }
 
 /// Files that can be written to.
@@ -110,13 +114,18 @@ pub struct Files {
 pub struct OpenFiles {
     folded: Option<Place>,
     svg: Option<Place>,
+    pprof: Option<Place>,
 }
 
 impl Files {
     /// Tries the places before anything is measured.
     pub fn open(&self) -> anyhow::Result<OpenFiles> {
         let open = |path: &Option<PathBuf>| path.as_deref().map(|p| Place::open(Some(p)));
-        Ok(OpenFiles { folded: open(&self.folded).transpose()?, svg: open(&self.svg).transpose()? })
+        Ok(OpenFiles {
+            folded: open(&self.folded).transpose()?,
+            svg: open(&self.svg).transpose()?,
+            pprof: open(&self.pprof).transpose()?,
+        })
     }
 }
 
@@ -133,6 +142,9 @@ impl OpenFiles {
         }
         if let Some(place) = self.svg {
             place.write(&flame::svg(stacks).map_err(anyhow::Error::msg).context("--svg")?)?;
+        }
+        if let Some(place) = self.pprof {
+            place.write(&pprof(stacks)?)?;
         }
         Ok(())
     }
