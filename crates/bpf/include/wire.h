@@ -28,6 +28,7 @@ enum kind {
 	RECLAIM,       /* a: tid; from c to ts */
 	COMPACTION,    /* a: tid; from c to ts */
 	MMAP_LOCK,     /* a: tid; from c to ts */
+	FAULT_END,     /* a: tid */
 };
 
 /* Vectors of the local APIC that no line of /proc/irq has. */

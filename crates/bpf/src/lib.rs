@@ -5,6 +5,7 @@
 //! hold `unsafe`: the skeletons and the memory that programs and user space share need it.
 
 mod error;
+mod faults;
 mod function;
 mod health;
 mod kernel;

@@ -12,6 +12,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuild
 use quietcore_measure::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::faults::FaultEnds;
 use crate::ring::Rings;
 use crate::runtime::{self, Runtime};
 use crate::watch::Watch;
@@ -135,6 +136,9 @@ const PROGRAMS: &[(&str, &str, Set)] = &[
     ("switch3", "sched_switch", Set::Sched),
 ];
 
+/// The only program that hangs on no tracepoint, but on each CPU's count of faults.
+const FAULT_END: &str = "fault_end";
+
 /// How to record.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -196,6 +200,7 @@ pub struct Timeline {
     ring: RingBuffer<'static>,
     rings: Rings,
     links: Vec<Link>,
+    _fault_ends: Option<FaultEnds>,
     skeleton: TimelineSkel<'static>,
     health: Vec<Health>,
     attached_in: Duration,
@@ -254,9 +259,31 @@ impl Timeline {
         let programs = PROGRAMS.iter().map(|&(program, tracepoint, set)| {
             (program, left_out(program, tracepoint, set, settings, &kernel))
         });
-        let (links, health) = loader::attach(skeleton.object_mut(), programs, essential, &broken)?;
+        let (links, mut health) =
+            loader::attach(skeleton.object_mut(), programs, essential, &broken)?;
+        let (fault_ends, state) = match broken.get(FAULT_END) {
+            _ if !settings.sets.contains(&Set::Fault) => {
+                (None, State::NotApplicable("not asked for".into()))
+            }
+            Some(why) => (None, State::Broken(why.clone())),
+            None => match FaultEnds::attach(&skeleton.progs.fault_end, cpus) {
+                Ok(attached) => (Some(attached), State::Ok),
+                Err(why) => (None, State::Broken(why)),
+            },
+        };
+        health.push(Health { program: FAULT_END, state });
         let attached_in = begin.elapsed();
-        Ok(Self { received, ring, rings, links, skeleton, health, attached_in, cpus })
+        Ok(Self {
+            received,
+            ring,
+            rings,
+            links,
+            _fault_ends: fault_ends,
+            skeleton,
+            health,
+            attached_in,
+            cpus,
+        })
     }
 
     /// Which programs work.
@@ -420,6 +447,8 @@ fn load(
     let storage: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = TimelineSkelBuilder::default().open(storage)?;
     set_up(&mut open, settings, kernel, cpus)?;
+    let ends = settings.sets.contains(&Set::Fault) && !broken.contains_key(FAULT_END);
+    loader::autoload(open.open_object_mut(), FAULT_END, ends);
     for &(program, tracepoint, set) in PROGRAMS {
         let wanted = left_out(program, tracepoint, set, settings, kernel).is_none();
         loader::autoload(open.open_object_mut(), program, wanted && !broken.contains_key(program));

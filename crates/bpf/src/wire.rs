@@ -167,6 +167,11 @@ pub enum What {
         /// The address.
         address: u64,
     },
+    /// The kernel had dealt with a page fault of a watched thread.
+    FaultEnd {
+        /// The thread.
+        tid: u32,
+    },
     /// A watched thread made a system call.
     Syscall {
         /// The thread.
@@ -452,6 +457,7 @@ impl Event {
             15 => What::Reclaim { tid: a, since: c },
             16 => What::Compaction { tid: a, since: c },
             17 => What::MmapLock { tid: a, since: c },
+            18 => What::FaultEnd { tid: a },
             _ => return (seq, None),
         };
         (seq, Some(Self { ts, cpu, what }))

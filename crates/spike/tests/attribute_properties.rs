@@ -46,6 +46,7 @@ fn what() -> impl Strategy<Value = What> {
             What::IpiSent { to, by, function, comm: name }
         }),
         1 => (tid(), moment()).prop_map(|(tid, address)| What::Fault { tid, address }),
+        1 => tid().prop_map(|tid| What::FaultEnd { tid }),
         1 => (tid(), 0..500u32, moment())
             .prop_map(|(tid, number, since)| What::Syscall { tid, number, since }),
         1 => (any::<bool>(), 0..64u32)

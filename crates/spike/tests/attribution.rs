@@ -163,6 +163,21 @@ fn a_page_fault_of_a_spinning_thread_lasts_until_it_looks_at_the_clock_again() {
 }
 
 #[test]
+fn a_page_fault_ends_when_the_kernel_has_dealt_with_it() {
+    let span = window(0, 100_000, false);
+    let fault = |ts| on(CPU, ts, What::Fault { tid: VICTIM, address: 0x7000 });
+    let end = |cpu, ts| on(cpu, ts, What::FaultEnd { tid: VICTIM });
+    // The last one's end was not seen: nothing is claimed.
+    let events = vec![fault(10_000), end(CPU, 40_000), end(0, 60_000), fault(70_000)];
+    let expected = [
+        (0, 10_000, Kind::User, ""),
+        (10_000, 30_000, Kind::PageFault, ""),
+        (40_000, 60_000, Kind::User, ""),
+    ];
+    assert_eq!(parts(&explain(&span, events, vec![])), expected);
+}
+
+#[test]
 fn another_cpus_request_names_its_sender_and_a_flush_is_a_shootdown() {
     let gap = window(100_000, 110_000, true);
     let sent = |cpu| {

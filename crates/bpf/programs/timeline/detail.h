@@ -16,6 +16,14 @@ int BPF_PROG(fault_user, unsigned long address, struct pt_regs *regs, unsigned l
 	return 0;
 }
 
+/* The kernel counts a fault when it has dealt with it. */
+SEC("perf_event")
+int fault_end(void *ctx)
+{
+	note_task(FAULT_END, 0);
+	return 0;
+}
+
 SEC("tp_btf/timer_expire_entry")
 int BPF_PROG(timer, struct timer_list *timer, unsigned long base)
 {

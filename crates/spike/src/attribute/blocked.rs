@@ -263,7 +263,7 @@ pub(super) fn reason(scene: &Scene<'_>, wait: &Wait) -> Reason {
 
 /// From the kernel's own marks of where the thread was; `None` where there are none.
 pub(super) fn by_entry(scene: &Scene<'_>, out_ts: u64, in_ts: u64) -> Option<(Kind, String)> {
-    scene.everywhere().find_map(|event| {
+    scene.own().iter().find_map(|event| {
         let (tid, since, kind, by) = match event.what {
             What::Reclaim { tid, since } => (tid, since, Kind::Reclaim, "direct reclaim"),
             What::Compaction { tid, since } => (tid, since, Kind::Reclaim, "compaction"),

@@ -56,10 +56,11 @@ pub struct Seen {
 /// What the window was made of.
 pub fn attribute(window: &Window, seen: &Seen, kernel: &Kallsyms) -> Spike {
     let scene = Scene::new(window, seen, kernel);
+    let own = oncpu::own(&scene);
     let mut pieces = Vec::new();
     for stretch in track::track(&scene) {
         pieces.extend(match &stretch.state {
-            State::On { cpu } => oncpu::explain(&scene, stretch.start, stretch.end, *cpu),
+            State::On { cpu } => oncpu::explain(&scene, &own, stretch.start, stretch.end, *cpu),
             State::Off(off) => offcpu::explain(&scene, stretch.start, stretch.end, off),
         });
     }

@@ -58,7 +58,7 @@ fn unseen(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) -> Piece {
 
 /// A wait below the threshold, of which only the switches are known.
 fn short(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) -> Piece {
-    let number = scene.everywhere().find_map(|event| match event.what {
+    let number = scene.own().iter().find_map(|event| match event.what {
         What::Syscall { tid, number, since } if tid == scene.tid() => {
             (since <= off.out_ts && off.in_ts <= event.ts).then_some(number)
         }

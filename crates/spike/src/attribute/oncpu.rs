@@ -25,10 +25,17 @@ const SENT_BEFORE: u64 = 1_000_000;
 const TICK_NEEDS: [&str; 6] =
     ["a POSIX CPU timer", "perf events", "more than one task", "an unstable clock", "RCU", "RCU"];
 
-/// All of `[start, end)`, in which the thread had this CPU.
-pub(super) fn explain(scene: &Scene<'_>, start: u64, end: u64, cpu: u32) -> Vec<Piece> {
+/// All of `[start, end)`, in which the thread had this CPU. `own` is what [`own`] says.
+pub(super) fn explain(
+    scene: &Scene<'_>,
+    own: &[Piece],
+    start: u64,
+    end: u64,
+    cpu: u32,
+) -> Vec<Piece> {
     let mut layers = interrupts(scene, cpu, start, end);
-    layers.extend(own(scene, cpu, start, end));
+    let overlaps = |piece: &&Piece| piece.start < end && start < piece.end;
+    layers.extend(own.iter().filter(overlaps).cloned());
     paint(vec![base(scene, start, end, cpu)], layers)
 }
 
@@ -62,8 +69,8 @@ fn base(scene: &Scene<'_>, start: u64, end: u64, cpu: u32) -> Piece {
 
 /// Every interrupt of a CPU that overlaps with `[start, end)`.
 pub(super) fn interrupts(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Piece> {
-    let later = scene.from(cpu, start).iter();
-    later.filter_map(|event| interrupt(scene, event)).filter(|piece| piece.start < end).collect()
+    let found = scene.overlapping(cpu, start, end).filter_map(|event| interrupt(scene, event));
+    found.filter(|piece| piece.start < end).collect()
 }
 
 fn interrupt(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
@@ -209,32 +216,24 @@ fn ipi(scene: &Scene<'_>, event: &Event, vector: Vector, since: u64) -> Piece {
 
 /// Who sent the interrupt that began on `cpu` at `since`: the last to do so elsewhere.
 fn sender(scene: &Scene<'_>, cpu: u32, since: u64) -> Option<(String, String)> {
-    let recent = since.saturating_sub(SENT_BEFORE)..=since;
-    let sent = scene.everywhere().filter(|event| event.cpu != cpu && recent.contains(&event.ts));
-    let to_us = sent.filter_map(|event| match event.what {
+    let recent = scene.sent(since.saturating_sub(SENT_BEFORE), since).iter().rev();
+    let mut to_us = recent.filter(|event| event.cpu != cpu).filter_map(|event| match event.what {
         What::IpiSent { to, by, function, comm } if to.is_none_or(|to| to == cpu) => {
             Some((event, by, function, comm))
         }
         _ => None,
     });
-    let (event, by, function, comm) = to_us.max_by_key(|(event, ..)| event.ts)?;
+    let (event, by, function, comm) = to_us.next()?;
     let by = named(&comm, by);
     let function = if function == 0 { String::new() } else { scene.function(function) };
     let line = format!("ipi_send CPU {} at {}: {by} {function}", event.cpu, scene.at(event.ts));
     Some((by, line.trim_end().to_owned()))
 }
 
-/// The thread's own entries into the kernel.
-fn own(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Piece> {
-    let mut layers: Vec<_> = scene
-        .from(cpu, start)
-        .iter()
-        .filter_map(|event| entry(scene, event))
-        .filter(|piece| piece.start < end)
-        .collect();
-    if scene.window.spins {
-        layers.extend(faults(scene, cpu, start, end));
-    }
+/// The thread's own stays in the kernel, on whatever CPU.
+pub(super) fn own(scene: &Scene<'_>) -> Vec<Piece> {
+    let mut layers: Vec<_> = scene.own().iter().filter_map(|event| entry(scene, event)).collect();
+    layers.extend(faults(scene));
     layers
 }
 
@@ -259,18 +258,30 @@ pub(super) fn entry(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
     (tid == scene.tid()).then(|| Piece::new(since, event.ts, kind, by).with(line))
 }
 
-/// The kernel says when a fault begins. A thread that only looks at the clock has seen its end when
-/// it looks again.
-fn faults(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Piece> {
-    let mine = scene.between(cpu, start, end).iter().filter_map(|event| match event.what {
-        What::Fault { tid, address } if tid == scene.tid() => Some((event.ts, address)),
-        _ => None,
-    });
-    mine.map(|(ts, address)| {
-        let line = format!("page_fault_user CPU {cpu} at {}: address {address:#x}", scene.at(ts));
-        Piece::new(ts, end, Kind::PageFault, "").with(line)
-    })
-    .collect()
+/// Page faults. Where the end was not seen, a thread that only looks at the clock has seen it when it
+/// looked again.
+fn faults(scene: &Scene<'_>) -> Vec<Piece> {
+    let mut faults: Vec<Piece> = Vec::new();
+    let mut open = false;
+    for event in scene.own() {
+        match (event.what, faults.last_mut()) {
+            (What::Fault { address, .. }, _) => {
+                let end = if scene.window.spins { scene.window.end_ns } else { event.ts };
+                let at = scene.at(event.ts);
+                let line = format!("page_fault_user CPU {} at {at}: {address:#x}", event.cpu);
+                let end = end.max(event.ts);
+                faults.push(Piece::new(event.ts, end, Kind::PageFault, "").with(line));
+                open = true;
+            }
+            (What::FaultEnd { .. }, Some(fault)) if open => {
+                fault.end = event.ts;
+                fault.evidence.push(format!("dealt with at {}", scene.at(event.ts)));
+                open = false;
+            }
+            _ => {}
+        }
+    }
+    faults
 }
 
 /// What a spinning thread's window has no evidence for, is short and lies beside an interruption, is

@@ -13,7 +13,41 @@ pub(super) struct Scene<'a> {
     pub window: &'a Window,
     pub seen: &'a Seen,
     pub kernel: &'a Kallsyms,
-    cpus: BTreeMap<u32, Vec<&'a Event>>,
+    cpus: BTreeMap<u32, Cpu<'a>>,
+    /// What the thread itself did, by time.
+    own: Vec<&'a Event>,
+    /// Requests of one CPU to another, by time.
+    sent: Vec<&'a Event>,
+}
+
+/// What happened on one CPU, by time.
+#[derive(Default)]
+struct Cpu<'a> {
+    events: Vec<&'a Event>,
+    /// For each event, when the first of it and all later ones began.
+    earliest: Vec<u64>,
+}
+
+impl Cpu<'_> {
+    fn sort(&mut self) {
+        self.events.sort_by_key(|event| event.ts);
+        let mut earliest = u64::MAX;
+        let first = |event: &&Event| {
+            earliest = earliest.min(began(event));
+            earliest
+        };
+        self.earliest = self.events.iter().rev().map(first).collect();
+        self.earliest.reverse();
+    }
+}
+
+/// When an interrupt began; of all else, when it was.
+fn began(event: &Event) -> u64 {
+    match event.what {
+        What::Irq { since, .. } | What::Softirq { since, .. } | What::Vector { since, .. } => since,
+        What::Nmi { ns } => event.ts.saturating_sub(ns),
+        _ => event.ts,
+    }
 }
 
 /// Who has a CPU.
@@ -48,41 +82,68 @@ pub(super) fn named(comm: &quietcore_bpf::Name, tid: u32) -> String {
 
 impl<'a> Scene<'a> {
     pub fn new(window: &'a Window, seen: &'a Seen, kernel: &'a Kallsyms) -> Self {
-        let mut cpus: BTreeMap<u32, Vec<&Event>> = BTreeMap::new();
+        let mut cpus: BTreeMap<u32, Cpu<'_>> = BTreeMap::new();
+        let (mut own, mut sent) = (Vec::new(), Vec::new());
         for event in &seen.events {
-            cpus.entry(event.cpu).or_default().push(event);
+            cpus.entry(event.cpu).or_default().events.push(event);
+            match event.what {
+                What::IpiSent { .. } => sent.push(event),
+                _ if concerns(event, window.thread.tid) => own.push(event),
+                _ => {}
+            }
         }
-        for events in cpus.values_mut() {
-            events.sort_by_key(|event| event.ts);
-        }
-        Self { window, seen, kernel, cpus }
+        cpus.values_mut().for_each(Cpu::sort);
+        own.sort_by_key(|event| event.ts);
+        sent.sort_by_key(|event| event.ts);
+        Self { window, seen, kernel, cpus, own, sent }
     }
 
     pub fn tid(&self) -> u32 {
         self.window.thread.tid
     }
 
-    /// The events of one CPU from a moment on.
-    pub fn from(&self, cpu: u32, ts: u64) -> &[&'a Event] {
-        let all = self.cpus.get(&cpu).map(Vec::as_slice).unwrap_or_default();
-        &all[all.partition_point(|event| event.ts < ts)..]
+    fn cpu(&self, cpu: u32) -> &[&'a Event] {
+        self.cpus.get(&cpu).map(|cpu| cpu.events.as_slice()).unwrap_or_default()
+    }
+
+    /// The events of one CPU that ended at `start` or later and began before `end`, and others.
+    pub fn overlapping(&self, cpu: u32, start: u64, end: u64) -> impl Iterator<Item = &'a Event> {
+        let none = Cpu::default();
+        let Cpu { events, earliest } = self.cpus.get(&cpu).unwrap_or(&none);
+        let from = events.partition_point(|event| event.ts < start);
+        let later = events[from..].iter().zip(&earliest[from..]);
+        let found: Vec<_> =
+            later.take_while(|(_, began)| **began < end).map(|(event, _)| *event).collect();
+        found.into_iter()
+    }
+
+    /// What the thread itself did, by time.
+    pub fn own(&self) -> &[&'a Event] {
+        &self.own
+    }
+
+    /// What was asked of other CPUs in `[from, to]`, by time.
+    pub fn sent(&self, from: u64, to: u64) -> &[&'a Event] {
+        let later = &self.sent[self.sent.partition_point(|event| event.ts < from)..];
+        &later[..later.partition_point(|event| event.ts <= to)]
     }
 
     /// The events of one CPU before a moment.
     pub fn before(&self, cpu: u32, ts: u64) -> &[&'a Event] {
-        let all = self.cpus.get(&cpu).map(Vec::as_slice).unwrap_or_default();
+        let all = self.cpu(cpu);
         &all[..all.partition_point(|event| event.ts < ts)]
     }
 
     /// The events of one CPU in `[from, to]`.
     pub fn between(&self, cpu: u32, from: u64, to: u64) -> &[&'a Event] {
-        let later = self.from(cpu, from);
+        let all = self.cpu(cpu);
+        let later = &all[all.partition_point(|event| event.ts < from)..];
         &later[..later.partition_point(|event| event.ts <= to)]
     }
 
     /// The events of all CPUs, one CPU after the other.
     pub fn everywhere(&self) -> impl Iterator<Item = &'a Event> + '_ {
-        self.cpus.values().flatten().copied()
+        self.cpus.values().flat_map(|cpu| cpu.events.iter().copied())
     }
 
     /// Whether a set was recorded.
@@ -112,6 +173,20 @@ impl<'a> Scene<'a> {
             Some(after) => format!("+{}", Nanos(after)),
             None => format!("-{}", Nanos(self.window.start_ns - ts)),
         }
+    }
+}
+
+/// Whether it is something that a thread did, or that was done to it.
+fn concerns(event: &Event, thread: u32) -> bool {
+    match event.what {
+        What::Switch { from, to, .. } => from == thread || to == thread,
+        What::Fault { tid, .. }
+        | What::FaultEnd { tid }
+        | What::Syscall { tid, .. }
+        | What::Reclaim { tid, .. }
+        | What::Compaction { tid, .. }
+        | What::MmapLock { tid, .. } => tid == thread,
+        _ => false,
     }
 }
 

@@ -98,8 +98,9 @@ fn waits<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
 /// The thread's waits from its switches.
 fn switches<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
     let tid = scene.tid();
-    let mut marks: Vec<_> = scene
-        .everywhere()
+    let marks: Vec<_> = scene
+        .own()
+        .iter()
         .filter_map(|event| match event.what {
             What::Switch { from, to, .. } if from == to => None,
             What::Switch { from, state, preempt, .. } if from == tid => {
@@ -111,7 +112,6 @@ fn switches<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
             _ => None,
         })
         .collect();
-    marks.sort_by_key(|mark| mark.0);
     let mut offs = Vec::new();
     let mut open: Option<Off<'_>> = None;
     for (n, (ts, cpu, left, prio)) in marks.into_iter().enumerate() {
