@@ -11,9 +11,9 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{
     ErrorKind, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder, UprobeOpts,
 };
-use quietcore_measure::{Hist, HistConfig};
+use quietcore_measure::{Hist, HistConfig, Nanos};
 
-use crate::{BpfError, kernel, loader};
+use crate::{BpfError, Kernel, UserRegs, kernel, loader};
 
 #[allow(
     warnings,
@@ -74,6 +74,36 @@ impl Span {
     }
 }
 
+/// Where a thread was in user space while one blocked in a span, to be unwound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserPath {
+    /// The thread that waited.
+    pub tid: u32,
+    /// When it left its CPU.
+    pub out_ts: u64,
+    /// Whether this is not its own, but the path of the thread that woke it.
+    pub of_waker: bool,
+    /// Registers.
+    pub regs: UserRegs,
+    /// The stack from its pointer on, as far as it was copied.
+    pub stack: Vec<u8>,
+}
+
+impl UserPath {
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let u64_at = |at| bytes.get(at..)?.first_chunk().map(|b| u64::from_ne_bytes(*b));
+        let u32_at = |at| bytes.get(at..)?.first_chunk().map(|b| u32::from_ne_bytes(*b));
+        let size = usize::try_from(u32_at(40)?).ok()?;
+        Some(Self {
+            out_ts: u64_at(0)?,
+            regs: UserRegs { ip: u64_at(8)?, sp: u64_at(16)?, bp: u64_at(24)? },
+            tid: u32_at(32)?,
+            of_waker: u32_at(36)? != 0,
+            stack: bytes.get(48..48 + size)?.to_vec(),
+        })
+    }
+}
+
 /// What was counted since the probes were attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanCounts {
@@ -83,13 +113,16 @@ pub struct SpanCounts {
     pub dropped: u64,
     /// Calls that never returned: left by longjmp or an exception.
     pub abandoned: u64,
+    /// Paths lost on the way.
+    pub paths_dropped: u64,
 }
 
 /// The probes at work. Dropping it detaches them; so does the kernel when the process ends.
 pub struct FunctionProbe {
     received: Rc<RefCell<Vec<Span>>>,
+    walked: Rc<RefCell<Vec<UserPath>>>,
     ring: RingBuffer<'static>,
-    _links: [Link; 2],
+    _links: Vec<Link>,
     skeleton: FunctionSkel<'static>,
     config: HistConfig,
 }
@@ -102,15 +135,21 @@ impl fmt::Debug for FunctionProbe {
 
 impl FunctionProbe {
     /// Attaches to a function. One call in `one_in` is handed over whatever its length (0: none).
+    /// Of waits within it that are at least as long as `paths` says, the paths are handed over, too,
+    /// where the kernel can tell (x86, 5.15).
     ///
     /// # Errors
     /// [`BpfError`] where that is not possible.
-    pub fn start(target: &Target, one_in: u32) -> Result<Self, BpfError> {
+    pub fn start(target: &Target, one_in: u32, paths: Option<Nanos>) -> Result<Self, BpfError> {
         kernel::allowed()?;
         loader::listen();
         let config = HistConfig::default();
         let doing = |doing| move |error| BpfError::Libbpf { doing, error };
-        let skeleton = load(target, one_in, config).map_err(refused)?;
+        let with_paths = paths.is_some()
+            && cfg!(target_arch = "x86_64")
+            && Kernel::read()?.helper("task_pt_regs");
+        let waits = paths.filter(|_| with_paths);
+        let skeleton = load(target, one_in, waits, config).map_err(refused)?;
         let received: Rc<RefCell<Vec<Span>>> = Rc::default();
         let sink = Rc::clone(&received);
         let mut builder = RingBufferBuilder::new();
@@ -120,6 +159,14 @@ impl FunctionProbe {
                 0
             })
             .map_err(doing("the buffer of spans"))?;
+        let walked: Rc<RefCell<Vec<UserPath>>> = Rc::default();
+        let sink = Rc::clone(&walked);
+        builder
+            .add(&skeleton.maps.paths, move |bytes| {
+                sink.borrow_mut().extend(UserPath::decode(bytes));
+                0
+            })
+            .map_err(doing("the buffer of paths"))?;
         let ring = builder.build().map_err(doing("the buffer of spans"))?;
 
         let pid = i32::try_from(target.pid).unwrap_or(i32::MAX);
@@ -136,7 +183,13 @@ impl FunctionProbe {
             .enter
             .attach_uprobe_with_opts(pid, &target.path, offset, options(false))
             .map_err(doing("attaching to the function"))?;
-        Ok(Self { received, ring, _links: [leave, enter], skeleton, config })
+        let mut links = vec![leave, enter];
+        if with_paths {
+            let doing = doing("attaching to the scheduler");
+            links.push(skeleton.progs.wakes.attach().map_err(doing)?);
+            links.push(skeleton.progs.blocks.attach().map_err(doing)?);
+        }
+        Ok(Self { received, walked, ring, _links: links, skeleton, config })
     }
 
     /// The calls that were handed over since the last time, in the order in which they returned.
@@ -149,6 +202,11 @@ impl FunctionProbe {
         let mut spans = self.received.take();
         spans.sort_by_key(|span| span.end_ns);
         Ok(spans)
+    }
+
+    /// The paths of waits that came since the last call of [`FunctionProbe::spans`].
+    pub fn paths(&mut self) -> Vec<UserPath> {
+        self.walked.take()
     }
 
     /// From now on only calls at least this long are handed over, besides the samples.
@@ -170,13 +228,14 @@ impl FunctionProbe {
     /// [`BpfError::Libbpf`] where it cannot be read.
     pub fn counts(&self) -> Result<SpanCounts, BpfError> {
         let of = |which| sum(&self.skeleton.maps.counters, which);
-        Ok(SpanCounts { sent: of(0)?, dropped: of(1)?, abandoned: of(2)? })
+        Ok(SpanCounts { sent: of(0)?, dropped: of(1)?, abandoned: of(2)?, paths_dropped: of(3)? })
     }
 }
 
 fn load(
     target: &Target,
     one_in: u32,
+    paths: Option<Nanos>,
     config: HistConfig,
 ) -> Result<FunctionSkel<'static>, libbpf_rs::Error> {
     // The skeleton borrows this little from whoever opens it, and lives as long as it likes.
@@ -185,7 +244,11 @@ fn load(
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.only_tgid = target.pid;
         constants.one_in = one_in;
+        constants.min_wait_ns = paths.unwrap_or_default().0;
         constants.bits = u32::from(config.precision_bits);
+    }
+    for program in ["blocks", "wakes"] {
+        loader::autoload(open.open_object_mut(), program, paths.is_some());
     }
     open.load()
 }

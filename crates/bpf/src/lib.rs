@@ -22,7 +22,7 @@ mod watch;
 mod wire;
 
 pub use error::BpfError;
-pub use function::{FunctionProbe, Span, SpanCounts, Target};
+pub use function::{FunctionProbe, Span, SpanCounts, Target, UserPath};
 pub use health::{Health, State};
 pub use kernel::Kernel;
 pub use offcpu::{Bucket, OffCpu, OffCpuCounts, OffCpuSettings, WaitKind, Waited};

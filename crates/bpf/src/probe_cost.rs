@@ -114,7 +114,7 @@ pub fn probe_cost(target: &Target) -> Result<ProbeCost, BpfError> {
     let (mut bare, mut probed, mut inside) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         bare.extend(batches(call));
-        let mut probe = FunctionProbe::start(&own, 0)?;
+        let mut probe = FunctionProbe::start(&own, 0, None)?;
         // Nothing needs to be sent; the histogram holds them all.
         probe.keep_over(u64::MAX);
         probed.extend(batches(call));
@@ -191,7 +191,7 @@ mod tests {
     fn root_every_call_is_counted_and_those_over_the_threshold_are_sent() {
         // One that no other test calls at the same time.
         let call = twin(Beginning::Endbr);
-        let mut probe = FunctionProbe::start(&own(call).unwrap(), 10).unwrap();
+        let mut probe = FunctionProbe::start(&own(call).unwrap(), 10, None).unwrap();
         probe.keep_over(u64::MAX);
         (0..1000).for_each(|_| black_box(call)());
         assert_eq!(probe.histogram().count(), 1000);

@@ -104,6 +104,10 @@ fn root_the_allocators_lock_its_holder_and_the_path_that_allocated_are_named() {
     let locks = rows(section(&run, "locks"));
     let first = locks[0];
     assert!(first[3].as_str().unwrap().starts_with("housekeeper (tid "), "{first:?}");
+    assert!(first[4].as_str().unwrap().contains("housekeeper > "), "{first:?}");
+    let waited = first[5].as_str().unwrap();
+    assert!(waited.starts_with("process_packet > reject_packet > "), "{waited}");
+    assert!(waited.contains("malloc"), "{waited}");
 
     let removed_by = rows(section(&run, "remedies"));
     let lock = removed_by.iter().find(|row| row[0] == "lock").unwrap();

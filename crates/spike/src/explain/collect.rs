@@ -1,14 +1,15 @@
 //! Which spans are worth attributing, while they can be.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
-use quietcore_bpf::{BpfError, FunctionProbe, Span, SpanCounts, Wait};
+use quietcore_bpf::{BpfError, FunctionProbe, Span, SpanCounts, UserPath, Wait};
 use quietcore_measure::{Hist, HistConfig, Nanos, Thread, Validity, Verdict};
 
 use super::symbols::Symbols;
+use super::unwind::Stacks;
 use super::{Attributed, LockWait, ONE_IN};
 use crate::{Monitor, Window};
 
@@ -21,6 +22,10 @@ const SLOW: usize = 2_000;
 const ORDINARY: usize = 2_000;
 /// Waits kept of each thread, for the span that is not over yet.
 const WAITS: usize = 4_096;
+/// Paths kept until their span is over.
+const PATHS: usize = 1_024;
+/// Two programs take the time of the same switch within this.
+const SAME_SWITCH: u64 = 100_000;
 /// The threshold follows the tail after so many drainings, once there are so many spans.
 const FOLLOW_EVERY: u64 = 10;
 const FOLLOW_FROM: u64 = 1_000;
@@ -43,11 +48,17 @@ pub(super) struct Collector {
     monitor: Monitor,
     source: Source,
     pid: u32,
+    /// What the user calls it.
+    subject: String,
     tail: f64,
     symbols: Symbols,
     /// Of spans that are counted here, not in the kernel.
     hist: Hist,
     waits: BTreeMap<u32, VecDeque<Wait>>,
+    paths: VecDeque<UserPath>,
+    stacks: Stacks,
+    /// Where a probed function returns to instead.
+    trampoline: Option<u64>,
     lost_before: u64,
     comms: BTreeMap<u32, String>,
     slow: Vec<Attributed>,
@@ -58,17 +69,30 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    pub fn new(monitor: Monitor, source: Source, pid: u32, tail: f64) -> io::Result<Self> {
-        let lost_before = monitor.counts().map_or(0, |counts| counts.dropped);
+    pub fn new(
+        monitor: Monitor,
+        source: Source,
+        (pid, subject): (u32, String),
+        tail: f64,
+        (symbols, stacks): (Symbols, Stacks),
+    ) -> Result<Self, BpfError> {
+        let mut monitor = monitor;
+        // What was recorded before there were spans is in the way.
+        monitor.waits()?;
+        let lost_before = monitor.counts()?.dropped;
         Ok(Self {
             monitor,
-            lost_before,
             source,
             pid,
+            subject,
             tail,
-            symbols: Symbols::of(pid)?,
+            symbols,
+            stacks,
+            trampoline: None,
             hist: Hist::new(HistConfig::default()),
             waits: BTreeMap::new(),
+            paths: VecDeque::new(),
+            lost_before,
             comms: BTreeMap::new(),
             slow: Vec::new(),
             ordinary: Vec::new(),
@@ -95,6 +119,11 @@ impl Collector {
             Source::Waits(_) => Vec::new(),
         };
         // A stolen stretch is in the recorder, too; the thread did not wait.
+        if let Source::Function(probe) = &mut self.source {
+            self.paths.extend(probe.paths());
+            let old = self.paths.len().saturating_sub(PATHS);
+            self.paths.drain(..old);
+        }
         for wait in self.monitor.waits()?.into_iter().filter(|wait| !wait.flags.stolen) {
             if let Source::Waits(tid) = self.source {
                 if wait.tid == tid {
@@ -183,8 +212,13 @@ impl Collector {
         let is_lock = wait.syscall == Some(FUTEX) && by_a_task;
         let (waker, waking) = (wait.waker.filter(|_| is_lock)?, wait.waking_ts?);
         let holder = Thread { tid: waker.tid, pid: waker.tgid, comm: waker.comm.to_string() };
-        let holder_path = wait.waker_user.iter().map(|&ip| self.symbols.name(ip)).collect();
-        let path = wait.user.iter().map(|user| self.symbols.name(user.ip)).collect();
+        // By frame pointers there is at least the function that made the system call.
+        let holder_path = self
+            .path(wait, true)
+            .unwrap_or_else(|| wait.waker_user.iter().map(|&ip| self.symbols.name(ip)).collect());
+        let path = self
+            .path(wait, false)
+            .unwrap_or_else(|| wait.user.iter().map(|user| self.symbols.name(user.ip)).collect());
         Some(LockWait {
             at_ns: Nanos(wait.out_ts.saturating_sub(span.start_ns)),
             len_ns: Nanos(waking.saturating_sub(wait.out_ts)),
@@ -192,6 +226,34 @@ impl Collector {
             holder_path,
             path,
         })
+    }
+
+    /// The names on the stack of who waited, or of who ended the wait, innermost first.
+    fn path(&mut self, wait: &Wait, of_waker: bool) -> Option<Vec<String>> {
+        let same = |path: &&UserPath| {
+            path.tid == wait.tid
+                && path.of_waker == of_waker
+                && path.out_ts.abs_diff(wait.out_ts) < SAME_SWITCH
+        };
+        let path = self.paths.iter().rev().find(same).filter(|path| !path.stack.is_empty())?;
+        let (mut addresses, mut whole) = self.stacks.walk(path);
+        self.trampoline = self.trampoline.or_else(|| trampoline(self.pid));
+        // Who called the function cannot be told: the probe has taken its place.
+        let probed = addresses.iter().position(|&at| Some(at + 1) == self.trampoline);
+        if let Some(probed) = probed {
+            addresses.truncate(probed);
+            whole = true;
+        }
+        let mut names: Vec<String> =
+            addresses.into_iter().map(|address| self.symbols.name(address)).collect();
+        // Called as the last thing that it does, another function takes its frame.
+        if probed.is_some() && names.last() != Some(&self.subject) {
+            names.push(self.subject.clone());
+        }
+        if !whole {
+            names.push("[cut]".to_owned());
+        }
+        Some(names)
     }
 
     fn thread(&mut self, tid: u32) -> Thread {
@@ -271,6 +333,13 @@ impl Collector {
         }
         (self.slow, self.ordinary)
     }
+}
+
+/// Where the kernel has mapped what probed functions return to.
+fn trampoline(pid: u32) -> Option<u64> {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[uprobes]"))?;
+    u64::from_str_radix(line.split('-').next()?, 16).ok()
 }
 
 fn span_of(wait: &Wait, sampled: bool) -> Span {

@@ -9,6 +9,7 @@ pub mod function;
 mod rank;
 mod sections;
 pub mod symbols;
+mod unwind;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,6 +27,8 @@ use crate::Monitor;
 use crate::attribute::voluntary_syscalls;
 use collect::{Collector, Source};
 pub use rank::{Part, rank};
+use symbols::Symbols;
+use unwind::Stacks;
 
 /// How often the buffers are emptied.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -189,17 +192,19 @@ pub fn explain(
     if let Some(cost) = &cost {
         known(cost);
     }
-    let mut monitor = Monitor::start(&recorder, host)?;
+    let process = |error| ExplainError::Process { pid, error };
+    let symbols = Symbols::of(pid).map_err(process)?;
+    let stacks = Stacks::of(&symbols);
+    let monitor = Monitor::start(&recorder, host)?;
     let source = match &settings.subject {
         Subject::Function(target, _) => {
-            Source::Function(Box::new(FunctionProbe::start(target, ONE_IN)?))
+            let probe = FunctionProbe::start(target, ONE_IN, Some(SHORTEST_WAIT))?;
+            Source::Function(Box::new(probe))
         }
         Subject::Thread { tid, .. } => Source::Waits(*tid),
     };
-    // What was recorded before there were spans is in the way.
-    monitor.waits()?;
-    let mut collector = Collector::new(monitor, source, pid, settings.tail)
-        .map_err(|error| ExplainError::Process { pid, error })?;
+    let subject = (pid, settings.subject.name());
+    let mut collector = Collector::new(monitor, source, subject, settings.tail, (symbols, stacks))?;
     let mut validity = Validity::default();
     let (begin, mut judged) = (Instant::now(), settings.force);
     while begin.elapsed() < Duration::from(settings.duration) {

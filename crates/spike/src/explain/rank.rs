@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quietcore_measure::{Kind, Spike};
+use quietcore_measure::{Kind, Segment, Spike};
 
 /// Lines of evidence that are kept of each part.
-const EVIDENCE: usize = 3;
+const EVIDENCE: usize = 2;
 
 /// A part of the extra time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// What it was.
     pub kind: Kind,
-    /// Who or what exactly; may be empty.
+    /// Who or what exactly; may be empty. Those who took the CPU are named without their numbers.
     pub by: String,
     /// How much more of it a slow span had than an ordinary one, on average, in nanoseconds. Below 0
     /// where ordinary ones had more.
@@ -46,16 +46,25 @@ fn means<'a>(spikes: &[&'a Spike]) -> BTreeMap<(Kind, &'a str), f64> {
     let mut sums: BTreeMap<_, f64> = BTreeMap::new();
     for spike in spikes {
         for segment in &spike.segments {
-            let key = (segment.kind, segment.by.as_str());
+            let key = (segment.kind, whom(segment));
             *sums.entry(key).or_default() += segment.len_ns.0 as f64 / spikes.len() as f64;
         }
     }
     sums
 }
 
+/// A compiler's many processes are one neighbour.
+fn whom(segment: &Segment) -> &str {
+    let by = segment.by.as_str();
+    match segment.kind {
+        Kind::Preempted | Kind::RunQueue => by.split(" (tid ").next().unwrap_or(by),
+        _ => by,
+    }
+}
+
 fn evidence(spikes: &[&Spike], kind: Kind, by: &str) -> (usize, Vec<String>) {
     let matching = spikes.iter().map(|spike| {
-        spike.segments.iter().filter(move |s| s.kind == kind && s.by == by).collect::<Vec<_>>()
+        spike.segments.iter().filter(move |s| s.kind == kind && whom(s) == by).collect::<Vec<_>>()
     });
     let with: Vec<_> = matching.filter(|segments| !segments.is_empty()).collect();
     let longest = with.iter().flatten().max_by_key(|segment| segment.len_ns);
@@ -65,7 +74,7 @@ fn evidence(spikes: &[&Spike], kind: Kind, by: &str) -> (usize, Vec<String>) {
 
 #[cfg(test)]
 mod tests {
-    use quietcore_measure::{Nanos, Segment};
+    use quietcore_measure::Nanos;
 
     use super::*;
 
@@ -99,6 +108,18 @@ mod tests {
         };
         let sum: f64 = parts.iter().map(|part| part.extra_ns).sum();
         assert!((sum - (mean(&slow) - mean(&ordinary))).abs() < 1e-6);
+    }
+
+    #[test]
+    fn neighbours_of_one_name_are_one_and_holders_are_not() {
+        let slow = spike(&[
+            (Kind::Preempted, "cc1 (tid 1)", 10),
+            (Kind::Preempted, "cc1 (tid 2)", 10),
+            (Kind::Lock, "a (tid 3)", 9),
+            (Kind::Lock, "a (tid 4)", 8),
+        ]);
+        let names: Vec<String> = rank(&[&slow], &[]).into_iter().map(|part| part.by).collect();
+        assert_eq!(names, ["cc1", "a (tid 3)", "a (tid 4)"]);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use super::{Attributed, Explained, LockWait, Part, rank};
 
 /// Spans that are shown one by one.
 const SHOWN: usize = 10;
+/// Parts of the extra time that are listed; the others are one row.
+const PARTS: usize = 12;
 /// Places of a lock that are listed.
 const LOCKS: usize = 10;
 
@@ -53,7 +55,9 @@ impl Explained {
         let mut table = Table::new("explain", &title, &columns);
         let parts = self.parts();
         let all: f64 = parts.iter().map(|part| part.extra_ns).sum();
-        for part in parts {
+        let rest: f64 = parts.iter().skip(PARTS).map(|part| part.extra_ns).sum();
+        let others = parts.len().saturating_sub(PARTS);
+        for part in parts.into_iter().take(PARTS) {
             let share = part.extra_ns / all * 100.0;
             table.rows.push(vec![
                 part.kind.name().into(),
@@ -62,6 +66,16 @@ impl Explained {
                 share.into(),
                 part.spans.into(),
                 part.evidence.join("; ").into(),
+            ]);
+        }
+        if others > 0 {
+            table.rows.push(vec![
+                "others".into(),
+                format!("{others} parts").into(),
+                (rest / 1e3).into(),
+                (rest / all * 100.0).into(),
+                Cell::Empty,
+                Cell::Empty,
             ]);
         }
         table
@@ -167,6 +181,7 @@ impl Explained {
             "the slow, and some of the ordinary ones",
         );
         row("spans_lost", self.counts.dropped.into(), "counted in the distribution, not explained");
+        row("paths_lost", self.counts.paths_dropped.into(), "waits whose path is cut to one frame");
         row("calls_abandoned", self.counts.abandoned.into(), "left by longjmp or an exception");
         Some(table)
     }
