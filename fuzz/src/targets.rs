@@ -14,6 +14,7 @@ use quietcore_spike::Kallsyms;
 use quietcore_sys::Host;
 use quietcore_sys::host::{Snapshot, scrub};
 use quietcore_sys::lease::Standing;
+use quietcore_sys::live;
 use quietcore_sys::writers::{events, exits};
 
 use crate::Target;
@@ -40,6 +41,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "journal", seeds: journals, run: journal },
     Target { name: "recorder_event", seeds: events_of_recorder, run: event_of_recorder },
     Target { name: "recorder_wait", seeds: waits, run: wait },
+    Target { name: "live_segment", seeds: live_segments, run: live_segment },
     Target { name: "kallsyms", seeds: kernel_symbols, run: kernel_symbol },
 ];
 
@@ -336,4 +338,23 @@ fn kernel_symbol(bytes: &[u8]) {
     let kernel = Kallsyms::parse(&text(bytes));
     assert_eq!(kernel.name(0), None);
     let _ = kernel.name(u64::MAX);
+}
+
+/// One ring of four slots of which the third was overwritten.
+fn live_segments() -> Vec<Vec<u8>> {
+    let mut bytes = b"qcLIVE\x1a\0".to_vec();
+    [1u32, 1, 4, 77].iter().for_each(|number| bytes.extend(number.to_ne_bytes()));
+    bytes.resize(64, 0);
+    [5u64, 78].iter().for_each(|number| bytes.extend(number.to_ne_bytes()));
+    bytes.resize(128, 0);
+    for seq in [5u64, 2, 3, 4] {
+        [seq, seq * 10, seq * 10 + 5, 1].iter().for_each(|word| bytes.extend(word.to_ne_bytes()));
+    }
+    vec![bytes]
+}
+
+fn live_segment(bytes: &[u8]) {
+    for span in live::parse(bytes).unwrap_or_default() {
+        assert!(span.start_ns <= span.end_ns);
+    }
 }

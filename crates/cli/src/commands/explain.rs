@@ -33,6 +33,7 @@ EXAMPLES:
     quietcore explain --pid 4211 --function process_packet
     quietcore explain --pid 4211 --function Book::update --duration 60s
     quietcore explain --pid 4211 --function SSL_read --binary /usr/lib/libssl.so.3
+    quietcore explain --pid 4211 --spans               what the program says it does
     quietcore explain --tid 4213 --duration 30s        every wait of one thread")]
 pub struct Explain {
     /// The process
@@ -40,7 +41,7 @@ pub struct Explain {
     pid: Option<u32>,
 
     /// The function: its name, or a part of it that only one function has
-    #[arg(long, value_name = "NAME", requires = "pid", required_unless_present = "tid")]
+    #[arg(long, value_name = "NAME", requires = "pid", required_unless_present_any = ["tid", "spans"])]
     function: Option<String>,
 
     /// The file that holds the function [default: the program, then its libraries]
@@ -50,6 +51,10 @@ pub struct Explain {
     /// Explain the waits of this thread instead of the calls of a function
     #[arg(long, value_name = "TID", conflicts_with_all = ["pid", "function"])]
     tid: Option<u32>,
+
+    /// Explain the spans that the process publishes in shared memory
+    #[arg(long, requires = "pid", conflicts_with_all = ["function", "tid"])]
+    spans: bool,
 
     /// How long to look
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
@@ -123,6 +128,9 @@ impl Explain {
             let tgid = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
             let pid = tgid.and_then(|text| text.trim().parse().ok());
             return Ok(Subject::Thread { pid: pid.context("no Tgid in its status")?, tid });
+        }
+        if let (true, Some(pid)) = (self.spans, self.pid) {
+            return Ok(Subject::Spans { pid });
         }
         let (Some(pid), Some(name)) = (self.pid, &self.function) else {
             bail!("--pid and --function, or --tid")

@@ -10,7 +10,9 @@ use quietcore_measure::{Hist, HistConfig, Nanos, Thread, Validity, Verdict};
 
 use super::symbols::Symbols;
 use super::unwind::Stacks;
-use super::{Attributed, LockWait, ONE_IN};
+use super::{Attributed, ExplainError, LockWait, ONE_IN};
+use quietcore_sys::live;
+
 use crate::{Monitor, Window};
 
 /// Attribution takes at most so long between two drainings: what waits longer is overwritten.
@@ -39,6 +41,7 @@ const FUTEX: u32 = if cfg!(target_arch = "x86_64") { 202 } else { 98 };
 #[derive(Debug)]
 pub(super) enum Source {
     Function(Box<FunctionProbe>),
+    Live(live::Reader),
     /// The waits of this thread are the spans.
     Waits(u32),
 }
@@ -112,10 +115,11 @@ impl Collector {
     }
 
     /// Takes what came since the last time and attributes what is worth it.
-    pub fn step(&mut self) -> Result<(), BpfError> {
+    pub fn step(&mut self) -> Result<(), ExplainError> {
         // Spans first: the waits of whatever is over by now are there afterwards.
         let mut spans = match &mut self.source {
             Source::Function(probe) => probe.spans()?,
+            Source::Live(reader) => reader.spans()?.into_iter().map(published).collect(),
             Source::Waits(_) => Vec::new(),
         };
         // A stolen stretch is in the recorder, too; the thread did not wait.
@@ -127,8 +131,7 @@ impl Collector {
         for wait in self.monitor.waits()?.into_iter().filter(|wait| !wait.flags.stolen) {
             if let Source::Waits(tid) = self.source {
                 if wait.tid == tid {
-                    let sampled = (self.hist.count() + spans.len() as u64) % u64::from(ONE_IN) == 0;
-                    spans.push(span_of(&wait, sampled));
+                    spans.push(span_of(&wait));
                 }
             }
             let waits = self.waits.entry(wait.tid).or_default();
@@ -137,8 +140,11 @@ impl Collector {
             }
             waits.push_back(wait);
         }
-        if let Source::Waits(_) = self.source {
-            spans.iter().for_each(|span| self.hist.record(span.len_ns()));
+        if !matches!(self.source, Source::Function(_)) {
+            for span in &mut spans {
+                self.hist.record(span.len_ns());
+                span.sampled = self.hist.count() % u64::from(ONE_IN) == 0;
+            }
         }
         self.seen += spans.len() as u64;
         let (slow, ordinary) = self.worth_it(spans);
@@ -181,11 +187,15 @@ impl Collector {
         let within = |wait: &&Wait| wait.in_ts > span.start_ns && wait.out_ts < span.end_ns;
         let waits: Vec<Wait> =
             self.waits.get(&span.tid).into_iter().flatten().filter(within).cloned().collect();
+        let cpu = match self.source {
+            Source::Live(_) => self.cpu_at(span.tid, span.end_ns),
+            Source::Function(_) | Source::Waits(_) => span.cpu,
+        };
         let window = Window {
             thread: self.thread(span.tid),
             start_ns: span.start_ns,
             end_ns: span.end_ns,
-            cpu: span.cpu,
+            cpu,
             spins: false,
         };
         let locks: Vec<LockWait> =
@@ -256,6 +266,18 @@ impl Collector {
         Some(names)
     }
 
+    /// Where a thread was at a moment: it stays where it last came back from a wait.
+    fn cpu_at(&self, tid: u32, at_ns: u64) -> u32 {
+        let waits = self.waits.get(&tid);
+        let last = waits.and_then(|waits| waits.iter().rev().find(|wait| wait.in_ts <= at_ns));
+        let now = || {
+            let stat = fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid)).ok()?;
+            // Field 39 of proc(5); the second may hold blanks.
+            stat.rsplit_once(") ")?.1.split_whitespace().nth(36)?.parse().ok()
+        };
+        last.map(|wait| wait.in_cpu).or_else(now).unwrap_or_default()
+    }
+
     fn thread(&mut self, tid: u32) -> Thread {
         let pid = self.pid;
         let comm = self.comms.entry(tid).or_insert_with(|| {
@@ -281,13 +303,18 @@ impl Collector {
     pub fn histogram(&self) -> Hist {
         match &self.source {
             Source::Function(probe) => probe.histogram(),
-            Source::Waits(_) => self.hist.clone(),
+            _ => self.hist.clone(),
         }
     }
 
     pub fn counts(&self) -> Result<SpanCounts, BpfError> {
         match &self.source {
             Source::Function(probe) => probe.counts(),
+            Source::Live(reader) => Ok(SpanCounts {
+                sent: self.seen,
+                dropped: reader.missed(),
+                ..SpanCounts::default()
+            }),
             Source::Waits(_) => Ok(SpanCounts { sent: self.seen, ..SpanCounts::default() }),
         }
     }
@@ -309,7 +336,10 @@ impl Collector {
         // A histogram's value is the largest of its bucket, which is less than 1 % wide.
         let all = self.slow.len() >= count || shortest > cut;
         if !all || shortest + shortest / 64 < cut {
-            let note = format!("{} of the {count} slowest were attributed", self.slow.len());
+            let note = format!(
+                "not all of the {count} slowest could be attributed in time: {} are",
+                self.slow.len()
+            );
             validity.note(Verdict::Incomplete, note);
         }
         if self.ordinary.is_empty() && count > 0 {
@@ -342,6 +372,18 @@ fn trampoline(pid: u32) -> Option<u64> {
     u64::from_str_radix(line.split('-').next()?, 16).ok()
 }
 
-fn span_of(wait: &Wait, sampled: bool) -> Span {
-    Span { start_ns: wait.out_ts, end_ns: wait.in_ts, tid: wait.tid, cpu: wait.in_cpu, sampled }
+/// On which CPU it ended comes later, from where the thread last came back to.
+fn published(span: live::LiveSpan) -> Span {
+    let live::LiveSpan { tid, start_ns, end_ns, .. } = span;
+    Span { start_ns, end_ns, tid, cpu: 0, sampled: false }
+}
+
+fn span_of(wait: &Wait) -> Span {
+    Span {
+        start_ns: wait.out_ts,
+        end_ns: wait.in_ts,
+        tid: wait.tid,
+        cpu: wait.in_cpu,
+        sampled: false,
+    }
 }

@@ -20,7 +20,7 @@ use quietcore_bpf::{
     BpfError, FunctionProbe, Set, Settings, SpanCounts, Target, Watch, probe_cost,
 };
 use quietcore_measure::{Hist, Nanos, Spike, Thread, Validity, Verdict};
-use quietcore_sys::Host;
+use quietcore_sys::{Host, live};
 use thiserror::Error;
 
 use crate::Monitor;
@@ -51,6 +51,11 @@ const MOST_COST: f64 = 0.05;
 pub enum Subject {
     /// The calls of a function, and what the user calls it.
     Function(Target, String),
+    /// The spans that a process publishes.
+    Spans {
+        /// The process.
+        pid: u32,
+    },
     /// The waits of a thread of a process.
     Thread {
         /// The process.
@@ -64,7 +69,7 @@ impl Subject {
     fn pid(&self) -> u32 {
         match self {
             Self::Function(target, _) => target.pid,
-            Self::Thread { pid, .. } => *pid,
+            Self::Spans { pid } | Self::Thread { pid, .. } => *pid,
         }
     }
 
@@ -72,6 +77,7 @@ impl Subject {
     pub fn name(&self) -> String {
         match self {
             Self::Function(_, name) => name.clone(),
+            Self::Spans { pid } => format!("spans of process {pid}"),
             Self::Thread { tid, .. } => format!("waits of thread {tid}"),
         }
     }
@@ -97,6 +103,9 @@ pub enum ExplainError {
     /// Nothing can be recorded.
     #[error(transparent)]
     Bpf(#[from] BpfError),
+    /// The process publishes nothing that could be read.
+    #[error(transparent)]
+    Live(#[from] live::LiveError),
     /// The process is gone or cannot be looked at.
     #[error("process {pid}: {error}")]
     Process {
@@ -187,7 +196,7 @@ pub fn explain(
     }
     let cost = match &settings.subject {
         Subject::Function(target, _) => Some(probe_cost(target)?),
-        Subject::Thread { .. } => None,
+        Subject::Spans { .. } | Subject::Thread { .. } => None,
     };
     if let Some(cost) = &cost {
         known(cost);
@@ -201,6 +210,7 @@ pub fn explain(
             let probe = FunctionProbe::start(target, ONE_IN, Some(SHORTEST_WAIT))?;
             Source::Function(Box::new(probe))
         }
+        Subject::Spans { pid } => Source::Live(live::Reader::open(*pid)?),
         Subject::Thread { tid, .. } => Source::Waits(*tid),
     };
     let subject = (pid, settings.subject.name());
