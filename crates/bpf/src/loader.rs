@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, Object, OpenObject, PrintLevel, set_print};
+use libbpf_rs::{
+    AsRawLibbpf, ErrorKind, Link, MapCore, MapFlags, Object, OpenObject, PrintLevel, libbpf_sys,
+    set_print,
+};
 
 use crate::{BpfError, Health, State};
 
@@ -48,6 +51,34 @@ pub(crate) fn autoload(object: &mut OpenObject, program: &str, load: bool) {
             candidate.set_autoload(load);
         }
     }
+}
+
+/// Makes every atomic addition that hands back the old value one that does not. Kernels that do not know
+/// the former (before 5.12) refuse it even where it is never reached.
+pub(crate) fn without_fetch(object: &mut OpenObject) -> Result<(), libbpf_rs::Error> {
+    const ATOMIC: u8 = 0xc3;
+    const SIZE: u8 = 0x18;
+    const ADD_AND_FETCH: i32 = 1;
+    for program in object.progs_mut() {
+        let mut instructions = program.insns().to_vec();
+        for one in &mut instructions {
+            if one.code & !SIZE == ATOMIC && one.imm == ADD_AND_FETCH {
+                one.imm = 0;
+            }
+        }
+        // SAFETY: the program is open and not loaded; libbpf copies the instructions.
+        let done = unsafe {
+            libbpf_sys::bpf_program__set_insns(
+                program.as_libbpf_object().as_ptr(),
+                instructions.as_mut_ptr(),
+                instructions.len() as u64,
+            )
+        };
+        if done < 0 {
+            return Err(libbpf_rs::Error::from_raw_os_error(-done));
+        }
+    }
+    Ok(())
 }
 
 /// Loads until the kernel takes what is left: a program that it refuses is left out next time,

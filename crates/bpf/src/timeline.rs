@@ -453,7 +453,15 @@ fn load(
         let wanted = left_out(program, tracepoint, set, settings, kernel).is_none();
         loader::autoload(open.open_object_mut(), program, wanted && !broken.contains_key(program));
     }
+    if !has_fetch(kernel) {
+        loader::without_fetch(open.open_object_mut())?;
+    }
     open.load()
+}
+
+/// Atomic fetch-and-add came with 5.12, this helper with 5.13.
+fn has_fetch(kernel: &Kernel) -> bool {
+    kernel.helper("for_each_map_elem")
 }
 
 fn set_up(
@@ -473,8 +481,7 @@ fn set_up(
     constants.min_ns = settings.threshold.0;
     constants.own_tgid = std::process::id();
     constants.slots = settings.slots;
-    // Both came with 5.13.
-    constants.has_fetch = kernel.helper("for_each_map_elem");
+    constants.has_fetch = has_fetch(kernel);
     constants.has_current = kernel.helper("get_current_task_btf");
     constants.has_regs = kernel.helper("task_pt_regs");
     constants.has_task_stack = kernel.helper("get_task_stack");
