@@ -78,6 +78,7 @@ struct task_struct {
 	int tgid;
 	unsigned int flags;
 	struct mm_struct *mm;
+	void *stack;
 	struct sched_entity se;
 	struct thread_struct thread;
 	char comm[16];

@@ -73,6 +73,11 @@ static __always_inline struct wait *own_entry(bool begins)
 
 	if (!watches(id, id >> 32, bpf_get_smp_processor_id()))
 		return 0;
+	if (by_hash) {
+		u32 tid = id;
+
+		return begins ? new_wait_of_tid(tid) : bpf_map_lookup_elem(&waits_by_tid, &tid);
+	}
 	p = bpf_get_current_task_btf();
 	return begins ? new_wait_of(p) : wait_of(p);
 }

@@ -69,6 +69,20 @@ const volatile u64 voluntary[SYSCALLS / 64];   /* system calls in which a sleep 
 #define PF_KTHREAD 0x00200000
 #define TASK_RUNNING_MASK 0xff
 
+static __always_inline struct wait *new_wait_of_tid(u32 tid)
+{
+	struct wait *w = bpf_map_lookup_elem(&waits_by_tid, &tid), *none;
+	u32 zero = 0;
+
+	if (w)
+		return w;
+	none = bpf_map_lookup_elem(&blank, &zero);
+	if (!none)
+		return 0;
+	bpf_map_update_elem(&waits_by_tid, &tid, none, BPF_ANY);
+	return bpf_map_lookup_elem(&waits_by_tid, &tid);
+}
+
 static __always_inline struct wait *wait_of(struct task_struct *p)
 {
 	if (by_hash) {
@@ -81,18 +95,8 @@ static __always_inline struct wait *wait_of(struct task_struct *p)
 
 static __always_inline struct wait *new_wait_of(struct task_struct *p)
 {
-	if (by_hash) {
-		u32 tid = p->pid, zero = 0;
-		struct wait *w = bpf_map_lookup_elem(&waits_by_tid, &tid), *none;
-
-		if (w)
-			return w;
-		none = bpf_map_lookup_elem(&blank, &zero);
-		if (!none)
-			return 0;
-		bpf_map_update_elem(&waits_by_tid, &tid, none, BPF_ANY);
-		return bpf_map_lookup_elem(&waits_by_tid, &tid);
-	}
+	if (by_hash)
+		return new_wait_of_tid(p->pid);
 	return bpf_task_storage_get(&waits, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
@@ -121,18 +125,28 @@ static __always_inline bool is_voluntary(s32 syscall)
 	return nr < SYSCALLS && (voluntary[(nr >> 6) & 7] >> (nr & 63)) & 1;
 }
 
-/* The system call that a task sleeps in. Interrupts and faults leave -1 where its number would be. */
+#define KERNEL_STACK (4 * 4096)
+
+/*
+ * The system call that a task sleeps in. Interrupts and faults leave -1 where its number would be.
+ * Kernels without a helper for it keep the registers at the end of a task's kernel stack.
+ */
 static __always_inline s32 syscall_of(struct task_struct *p)
 {
 #if defined(__TARGET_ARCH_x86)
+	struct pt_regs *regs;
+	s64 nr;
+
 	if (p->flags & PF_KTHREAD)
 		return -1;
 	if (has_regs) {
-		struct pt_regs *regs = (void *)bpf_task_pt_regs(p);
-		s64 nr = regs->orig_ax;
-
-		return nr >= 0 && nr < SYSCALLS ? nr : -1;
+		regs = (void *)bpf_task_pt_regs(p);
+		nr = regs->orig_ax;
+	} else {
+		regs = p->stack + KERNEL_STACK - bpf_core_type_size(struct pt_regs);
+		nr = BPF_CORE_READ(regs, orig_ax);
 	}
+	return nr >= 0 && nr < SYSCALLS ? nr : -1;
 #endif
 	return -2;
 }
