@@ -51,6 +51,8 @@ fn rows(args: &Args) -> Vec<Row> {
         recorder("default + ipi, watching all", "all", "sched,idle,irq,ipi"),
         recorder("default + fault, watching all", "all", "sched,idle,irq,fault"),
         recorder("default + timer, watching all", "all", "sched,idle,irq,timer"),
+        recorder("default + memory, watching all", "all", "sched,idle,irq,memory"),
+        recorder("default + syscall, watching all", "all", "sched,idle,irq,syscall"),
     ];
     if let Some(quietcore) = &args.quietcore {
         rows.push(Row {
