@@ -112,6 +112,8 @@ fn median(values: &mut [f64]) -> f64 {
 }
 
 fn measure(row: &Row, attacher: &Path, trips: u32) -> Result<f64> {
+    // What the row before had attached is still being freed.
+    std::thread::sleep(Duration::from_millis(500));
     match &row.what {
         What::Nothing => pipe(trips),
         What::Recorder { watch, threshold_us, sets } => {

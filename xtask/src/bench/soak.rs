@@ -1,6 +1,7 @@
 //! The recorder beside threads that switch as fast as they can.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,8 +25,8 @@ struct Load(Vec<Child>);
 impl Drop for Load {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Both fail only if it is gone already.
-            let _ = child.kill();
+            // perf has a child of its own, which is in the same group. Both fail only if they are gone.
+            let _ = Command::new("kill").args(["-9", "--", &format!("-{}", child.id())]).status();
             let _ = child.wait();
         }
     }
@@ -68,6 +69,7 @@ fn load() -> Result<Load> {
             .args(["-c", &(n % cpus).to_string()])
             .args(["perf", "bench", "-f", "simple", "sched", "pipe", "-l", "2000000000"])
             .stdout(Stdio::null())
+            .process_group(0)
             .spawn()
             .context("taskset")?;
         load.0.push(child);
