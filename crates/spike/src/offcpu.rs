@@ -50,6 +50,7 @@ const INTERRUPTS: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "el1h_64_i
 
 /// Tables `offcpu_threads`, `offcpu_histogram` and `offcpu_programs` around the flame graph.
 pub fn sections(
+    measured: Nanos,
     waits: &[Waited],
     histogram: &[Bucket],
     counts: &OffCpuCounts,
@@ -57,7 +58,7 @@ pub fn sections(
     symbols: &mut Symbols,
 ) -> Vec<Section> {
     vec![
-        Section::Table(threads(waits)),
+        Section::Table(threads(measured, waits)),
         Section::Table(lengths(histogram)),
         Section::Flame(flame(waits, symbols)),
         Section::Table(table_of_counts(counts)),
@@ -65,9 +66,10 @@ pub fn sections(
     ]
 }
 
-fn threads(waits: &[Waited]) -> Table {
+fn threads(measured: Nanos, waits: &[Waited]) -> Table {
     let columns = ["thread", "pid", "tid", "wait", "waits", "total_ms", "longest_us"];
-    let mut table = Table::new("offcpu_threads", "Who waited, and how", &columns);
+    let title = format!("Who waited, and how, within {measured}");
+    let mut table = Table::new("offcpu_threads", &title, &columns);
     let mut sums: BTreeMap<(u32, WaitKind), (&Waited, u64, Nanos, Nanos)> = BTreeMap::new();
     for wait in waits {
         let sum = sums.entry((wait.tid, wait.kind)).or_insert((wait, 0, Nanos(0), Nanos(0)));

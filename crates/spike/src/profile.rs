@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quietcore_bpf::{ProfileCounts, Sampled, Symbols};
-use quietcore_measure::{Flame, Section, Table};
+use quietcore_measure::{Flame, Nanos, Section, Table};
 
 use crate::fold;
 
@@ -28,22 +28,24 @@ pub fn flame(samples: &[Sampled], symbols: &mut Symbols) -> Flame {
 
 /// Tables `profile_functions` and `profile_counts` around the flame graph.
 pub fn sections(
+    measured: Nanos,
     samples: &[Sampled],
     counts: &ProfileCounts,
     symbols: &mut Symbols,
 ) -> Vec<Section> {
     let flame = flame(samples, symbols);
     vec![
-        Section::Table(functions(&flame)),
+        Section::Table(functions(measured, &flame)),
         Section::Flame(flame),
         Section::Table(table_of_counts(counts)),
     ]
 }
 
 /// Functions by the samples that hit them, and those that hit what they called.
-fn functions(flame: &Flame) -> Table {
+fn functions(measured: Nanos, flame: &Flame) -> Table {
     let columns = ["function", "self", "self_pct", "with_callees", "with_callees_pct"];
-    let mut table = Table::new("profile_functions", "Functions that ran most", &columns);
+    let title = format!("Functions that ran most, within {measured}");
+    let mut table = Table::new("profile_functions", &title, &columns);
     let mut found: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (stack, &count) in &flame.stacks {
         // The first is the thread.
@@ -96,7 +98,7 @@ mod tests {
     #[test]
     fn a_function_that_calls_itself_is_counted_once() {
         let stacks = [("t;main;f;f".to_owned(), 3), ("t;main;g".to_owned(), 1)];
-        let table = functions(&Flame { stacks: stacks.into(), ..Flame::default() });
+        let table = functions(Nanos(1), &Flame { stacks: stacks.into(), ..Flame::default() });
         let row = |name: &str| table.rows.iter().find(|row| row[0] == name.into()).cloned();
         assert_eq!(row("f").unwrap()[1..4], [3_u64.into(), 75.0.into(), 3_u64.into()]);
         assert_eq!(row("main").unwrap()[1..4], [0_u64.into(), 0.0.into(), 4_u64.into()]);

@@ -132,16 +132,17 @@ impl OffCpu {
         validity: &mut Validity,
     ) -> anyhow::Result<Vec<Section>> {
         let mut programs = Programs::start(settings).map_err(not_possible)?;
-        let mut symbols = Symbols::new();
+        let (mut symbols, begin) = (Symbols::new(), Stopwatch::start());
         self.output.say(format_args!("attached in {}", programs.attached_in()));
         self.target.wait(self.duration, &self.output, validity, || {
             flame(&programs.waits()?, &mut symbols);
             Ok(())
         })?;
         programs.stop();
+        let measured = begin.elapsed();
         let (waits, counts) = (programs.waits()?, programs.counts()?);
         note_losses(&counts.losses, validity);
         let histogram = programs.histogram()?;
-        Ok(sections(&waits, &histogram, &counts, programs.health(), &mut symbols))
+        Ok(sections(measured, &waits, &histogram, &counts, programs.health(), &mut symbols))
     }
 }

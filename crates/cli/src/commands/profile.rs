@@ -126,14 +126,15 @@ impl Profile {
         }
         let mut program = Program::start(settings).map_err(not_possible)?;
         self.output.say(format_args!("attached to CPUs {}", settings.cpus));
-        let mut symbols = Symbols::new();
+        let (mut symbols, begin) = (Symbols::new(), Stopwatch::start());
         self.target.wait(self.duration, &self.output, validity, || {
             flame(&program.samples()?, &mut symbols);
             Ok(())
         })?;
         program.stop();
+        let measured = begin.elapsed();
         let (samples, counts) = (program.samples()?, program.counts()?);
         note_losses(&counts.losses, validity);
-        Ok(sections(&samples, &counts, &mut symbols))
+        Ok(sections(measured, &samples, &counts, &mut symbols))
     }
 }

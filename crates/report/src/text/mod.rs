@@ -2,6 +2,7 @@
 
 mod distribution;
 mod findings;
+mod flame;
 mod page;
 mod table;
 mod timeline;
@@ -30,7 +31,7 @@ pub(crate) fn render(run: &Run, options: &Options) -> String {
             Section::Timeline(t) => timeline::timeline(t, &mut page),
             Section::Comparison(c) => table::comparison(c, &mut page),
             Section::Spikes(s) => table::table(&crate::spikes::kinds(s), &mut page),
-            Section::Flame(f) => table::table(&crate::spikes::stacks(f), &mut page),
+            Section::Flame(f) => flame::flame(f, &mut page),
         }
     }
     page.finish()
