@@ -41,6 +41,33 @@ int main(void) {
 }
 "#;
 
+/// Reads by turns, with one and the same instruction, from a timer and from a pipe, and says how many
+/// nanoseconds it waited for the timer.
+const TURNS: &str = r#"
+#include <sys/timerfd.h>
+static int pipe_fd[2];
+static void *writer(void *none) { for (int i = 0; i < 50; i++) { usleep(6000); if (write(pipe_fd[1], "12345678", 8) != 8) _exit(1); } return 0; }
+static void takes(int fd) { char c[8]; if (read(fd, c, 8) != 8) _exit(1); asm volatile(""); }
+int main(void) {
+    pthread_t thread;
+    struct itimerspec once = { { 0, 0 }, { 0, 2000000 } };
+    unsigned long long took = 0;
+    int timer = timerfd_create(CLOCK_MONOTONIC, 0);
+    if (timer < 0 || pipe(pipe_fd)) return 1;
+    go();
+    pthread_create(&thread, 0, writer, 0);
+    for (int i = 0; i < 100; i++) {
+        unsigned long long from = now();
+        int turn = i % 2;
+        if (turn) timerfd_settime(timer, 0, &once, 0);
+        takes(turn ? timer : pipe_fd[0]);
+        if (turn) took += now() - from;
+    }
+    pthread_join(thread, 0);
+    done(took);
+}
+"#;
+
 fn weight_of(run: &serde_json::Value, parts: &[&str]) -> u64 {
     let flame = run["sections"].as_array().unwrap().iter().find(|s| s["type"] == "flame").unwrap();
     let stacks = flame["stacks"].as_object().unwrap();
@@ -61,6 +88,16 @@ fn root_a_thread_that_sleeps_is_found_where_it_sleeps_for_as_long_as_it_slept() 
     assert!(measured <= slept, "{measured} of {slept} ns");
     assert!(measured > 100_000_000, "{measured} of {slept} ns: {run:#}");
     assert_eq!(run["validity"]["lost_events"], 0);
+}
+
+#[test]
+fn root_stacks_that_are_recognised_are_not_mistaken_for_one_another() {
+    let victim = Victim::compile(TURNS, &["-fno-omit-frame-pointer"]);
+    let (json, timer) = watched(&victim, "offcpu", &["--state", "blocked"]);
+    let run = read(&json);
+    let of_timer = weight_of(&run, &["timerfd_read"]);
+    assert!(of_timer <= timer && of_timer > timer / 4, "{of_timer} of {timer} ns: {run:#}");
+    assert!(weight_of(&run, &["pipe_read"]) > 0, "{run:#}");
 }
 
 #[test]
