@@ -81,6 +81,20 @@ fn a_stripped_program_says_so() {
     refuses(&mut quietcore(&args), 2, &["stripped", "--binary"]);
 }
 
+#[test]
+fn a_go_program_is_refused_with_the_reason() {
+    let victim = Victim::start("gopher.c", &[]);
+    let args = ["explain", "--pid", &victim.pid(), "--function", "handle"];
+    refuses(&mut quietcore(&args), 3, &["is a Go program", "return address"]);
+}
+
+#[test]
+fn a_process_that_publishes_nothing_says_so() {
+    let pid = std::process::id().to_string();
+    let args = ["explain", "--pid", &pid, "--spans"];
+    refuses(&mut quietcore(&args), 2, &["quietcore-live", "No such file"]);
+}
+
 /// The case of the article: a rare error path allocates while another thread holds the allocator's
 /// lock. Nothing but the function's name is given.
 #[test]

@@ -18,7 +18,7 @@
 #define KEPT 1024
 #define BLOCK (64 << 10)
 
-static volatile uint64_t book[1024];
+static volatile uint64_t book[1024], processed;
 
 /* Written by the engine, emptied by the housekeeper. */
 #define REPORTS 4096
@@ -87,6 +87,7 @@ __attribute__((noinline)) void process_packet(uint64_t packet)
 		book[(packet + i) & 1023] += i;
 	if (packet % 200 == 199)
 		reject_packet(packet);
+	processed++;
 }
 
 int main(int argc, char **argv)

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use quietcore_bpf::{BpfError, FunctionProbe, Span, SpanCounts, UserPath, Wait};
 use quietcore_measure::{Hist, HistConfig, Nanos, Thread, Validity, Verdict};
+use quietcore_sys::clock::KernelClock;
+use quietcore_sys::live;
 
 use super::symbols::Symbols;
 use super::unwind::Stacks;
 use super::{Attributed, ExplainError, LockWait, ONE_IN};
-use quietcore_sys::live;
-
 use crate::{Monitor, Window};
 
 /// Attribution takes at most so long between two drainings: what waits longer is overwritten.
@@ -63,6 +63,8 @@ pub(super) struct Collector {
     /// Where a probed function returns to instead.
     trampoline: Option<u64>,
     lost_before: u64,
+    /// What began earlier has waits that were thrown away.
+    ready_ns: u64,
     comms: BTreeMap<u32, String>,
     slow: Vec<Attributed>,
     ordinary: Vec<Attributed>,
@@ -96,6 +98,7 @@ impl Collector {
             waits: BTreeMap::new(),
             paths: VecDeque::new(),
             lost_before,
+            ready_ns: KernelClock::Monotonic.now(),
             comms: BTreeMap::new(),
             slow: Vec::new(),
             ordinary: Vec::new(),
@@ -135,9 +138,6 @@ impl Collector {
                 }
             }
             let waits = self.waits.entry(wait.tid).or_default();
-            if waits.len() == WAITS {
-                waits.pop_front();
-            }
             waits.push_back(wait);
         }
         if !matches!(self.source, Source::Function(_)) {
@@ -147,9 +147,14 @@ impl Collector {
             }
         }
         self.seen += spans.len() as u64;
+        spans.retain(|span| span.start_ns >= self.ready_ns);
         let (slow, ordinary) = self.worth_it(spans);
         self.attribute_all(&slow, BUDGET);
         self.attribute_all(&ordinary, BUDGET / 4);
+        for waits in self.waits.values_mut() {
+            let old = waits.len().saturating_sub(WAITS);
+            waits.drain(..old);
+        }
         self.steps += 1;
         if self.steps % FOLLOW_EVERY == 0 {
             self.follow();
@@ -336,10 +341,7 @@ impl Collector {
         // A histogram's value is the largest of its bucket, which is less than 1 % wide.
         let all = self.slow.len() >= count || shortest > cut;
         if !all || shortest + shortest / 64 < cut {
-            let note = format!(
-                "not all of the {count} slowest could be attributed in time: {} are",
-                self.slow.len()
-            );
+            let note = "some of the slowest could not be attributed in time; shorter ones are";
             validity.note(Verdict::Incomplete, note);
         }
         if self.ordinary.is_empty() && count > 0 {
@@ -358,7 +360,9 @@ impl Collector {
         }
         let cut = self.slow.iter().filter(|slow| slow.spike.incomplete.is_some()).count();
         if cut > 0 {
-            let note = format!("of {cut} slow spans not all events were there any more");
+            let note = format!(
+                "of {cut} slow spans not all events were there any more; they are not ranked"
+            );
             validity.note(Verdict::Incomplete, note);
         }
         (self.slow, self.ordinary)

@@ -39,7 +39,7 @@ const SHORTEST_WAIT: Nanos = Nanos(5_000);
 /// Events kept per CPU: the tail is attributed a moment after it was.
 const SLOTS: u32 = 1 << 16;
 /// The process may have many threads, and the spans be many waits long.
-const ROOM: u32 = 1 << 23;
+const ROOM: u32 = 1 << 25;
 /// By then the median is known well enough to judge the probes.
 const PILOT_SPANS: u64 = 1_000;
 const PILOT: Duration = Duration::from_secs(1);
@@ -196,7 +196,9 @@ pub fn explain(
     }
     let cost = match &settings.subject {
         Subject::Function(target, _) => Some(probe_cost(target)?),
-        Subject::Spans { .. } | Subject::Thread { .. } => None,
+        // Whether there are any is known before programs are loaded.
+        Subject::Spans { pid } => live::Reader::open(*pid).map(|_| None)?,
+        Subject::Thread { .. } => None,
     };
     if let Some(cost) = &cost {
         known(cost);

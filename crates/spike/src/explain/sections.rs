@@ -40,14 +40,22 @@ impl Explained {
     }
 
     /// What the slow spans had that ordinary ones did not, the most first.
+    /// Spans of which events are missing are left out, unless there are no others.
     pub fn parts(&self) -> Vec<Part> {
-        rank(&spikes(&self.slow), &spikes(&self.ordinary))
+        rank(&self.ranked(), &spikes(&self.ordinary))
+    }
+
+    fn ranked(&self) -> Vec<&Spike> {
+        let all = spikes(&self.slow);
+        let whole: Vec<&Spike> =
+            all.iter().copied().filter(|spike| spike.incomplete.is_none()).collect();
+        if whole.is_empty() { all } else { whole }
     }
 
     fn table(&self) -> Table {
         let title = format!(
-            "What the slowest {} of {} spans had that {} ordinary ones had not, per span",
-            self.slow.len(),
+            "What {} of the slowest of {} spans had that {} ordinary ones had not, per span",
+            self.ranked().len(),
             self.spans.count(),
             self.ordinary.len()
         );
