@@ -28,7 +28,7 @@ const WAITS: usize = 4_096;
 const PATHS: usize = 1_024;
 /// Two programs take the time of the same switch within this.
 const SAME_SWITCH: u64 = 100_000;
-/// The threshold follows the tail after so many drainings, once there are so many spans.
+/// The threshold follows the tail after so many drainings, or so many spans in one.
 const FOLLOW_EVERY: u64 = 10;
 const FOLLOW_FROM: u64 = 1_000;
 /// What is handed over is so many times the tail: lengths drift.
@@ -146,6 +146,7 @@ impl Collector {
                 span.sampled = self.hist.count() % u64::from(ONE_IN) == 0;
             }
         }
+        let many = spans.len() as u64 >= FOLLOW_FROM;
         self.seen += spans.len() as u64;
         spans.retain(|span| span.start_ns >= self.ready_ns);
         let (slow, ordinary) = self.worth_it(spans);
@@ -156,7 +157,7 @@ impl Collector {
             waits.drain(..old);
         }
         self.steps += 1;
-        if self.steps % FOLLOW_EVERY == 0 {
+        if many || self.steps % FOLLOW_EVERY == 0 {
             self.follow();
         }
         Ok(())
