@@ -407,19 +407,22 @@ fn an_interrupt_on_the_run_queue_counts_only_where_it_delays() {
     let softirq = |since, ts| on(CPU, ts, What::Softirq { vector: 3, since });
     let asleep = || wait(0, Some(10_000), Some(10_000), 100_000);
     let run = || vec![switch(0, VICTIM, 1, 9, NORMAL), switch(100_000, 9, 0, VICTIM, NORMAL)];
-    let kinds = |extra| -> Vec<Kind> {
-        let events = [run(), vec![extra]].concat();
+    let kinds = |extra: &[Event]| -> Vec<Kind> {
+        let events = [run(), extra.to_vec()].concat();
         let spike = explain(&away, events, vec![asleep()]);
         spike.segments.iter().map(|segment| segment.kind).collect()
     };
     // Somewhere in another's time slice: no.
-    assert_eq!(kinds(softirq(20_000, 30_000)), [Kind::Blocked, Kind::RunQueue]);
+    assert_eq!(kinds(&[softirq(20_000, 30_000)]), [Kind::Blocked, Kind::RunQueue]);
     // Under way when the thread was woken: yes.
     let expected = [Kind::Blocked, Kind::Softirq, Kind::RunQueue];
-    assert_eq!(kinds(softirq(5_000, 30_000)), expected);
+    assert_eq!(kinds(&[softirq(5_000, 30_000)]), expected);
     // Most of what the other had the CPU for: yes.
     let expected = [Kind::Blocked, Kind::RunQueue, Kind::Softirq];
-    assert_eq!(kinds(softirq(20_000, 100_000)), expected);
+    assert_eq!(kinds(&[softirq(20_000, 100_000)]), expected);
+    // One within the other does not count twice.
+    let nested = [softirq(20_000, 60_000), softirq(30_000, 55_000)];
+    assert_eq!(kinds(&nested), [Kind::Blocked, Kind::RunQueue]);
 }
 
 #[test]

@@ -156,9 +156,7 @@ fn delays(
     runner: Option<Runner<'_>>,
 ) -> Vec<Piece> {
     let mut found = oncpu::interrupts(scene, queue.cpu, piece.start, piece.end);
-    let within =
-        |other: &Piece| other.end.min(piece.end).saturating_sub(other.start.max(piece.start));
-    let most = found.iter().map(within).sum::<u64>() > piece.len() / 2;
+    let most = covered(&mut found, piece) > piece.len() / 2;
     let idle = runner.is_some_and(|runner| runner.is_idle());
     if !idle && !most {
         found.retain(|interrupt| (interrupt.start..interrupt.end).contains(&queue.start));
@@ -173,4 +171,16 @@ fn delays(
         }
     }
     found
+}
+
+/// How much of a piece others cover, of which some lie within one another.
+fn covered(others: &mut [Piece], piece: &Piece) -> u64 {
+    others.sort_by_key(|other| other.start);
+    let (mut sum, mut at) = (0, piece.start);
+    for other in others {
+        let (start, end) = (other.start.max(at), other.end.min(piece.end));
+        sum += end.saturating_sub(start);
+        at = at.max(end);
+    }
+    sum
 }
