@@ -16,6 +16,16 @@ struct {
 	__type(value, u8);
 } watched SEC(".maps");
 
+#define WATCH_THREAD 1
+#define WATCH_PROCESS 2
+
+static __always_inline bool listed(u32 number, u8 as)
+{
+	u8 *watch = bpf_map_lookup_elem(&watched, &number);
+
+	return watch && (*watch & as);
+}
+
 static __always_inline bool watches(u32 tid, u32 tgid, u32 cpu)
 {
 	if (!tid || tgid == own_tgid)
@@ -27,7 +37,7 @@ static __always_inline bool watches(u32 tid, u32 tgid, u32 cpu)
 	if (by_cpu)
 		return bpf_map_lookup_elem(&watched, &cpu) != 0;
 	if (by_list)
-		return bpf_map_lookup_elem(&watched, &tid) || bpf_map_lookup_elem(&watched, &tgid);
+		return listed(tid, WATCH_THREAD) || listed(tgid, WATCH_PROCESS);
 	return true;
 }
 

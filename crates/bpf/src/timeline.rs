@@ -13,6 +13,7 @@ use quietcore_measure::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::faults::FaultEnds;
+use crate::histogram::{Histogram, Histograms};
 use crate::ring::Rings;
 use crate::runtime::{self, Runtime};
 use crate::watch::Watch;
@@ -69,6 +70,11 @@ impl Set {
         Self::Memory,
         Self::Syscall,
     ];
+
+    /// The set that a program of [`Timeline::health`] belongs to.
+    pub fn of(program: &str) -> Option<Self> {
+        PROGRAMS.iter().find(|&&(name, ..)| name == program).map(|&(.., set)| set)
+    }
 
     /// The name used on the command line.
     pub fn name(self) -> &'static str {
@@ -152,7 +158,8 @@ pub struct Settings {
     pub slots: u32,
     /// Room for waits that were not fetched yet, in bytes: a power of two, about a KiB each.
     pub room: u32,
-    /// System calls in which a sleep is asked for, so that only waking up late is a spike.
+    /// System calls in which a sleep is asked for, so that only waking up late is a spike. With
+    /// any, so are all sleeps of the kernel's own threads: they wait for work.
     pub voluntary: Vec<u32>,
 }
 
@@ -214,6 +221,15 @@ impl fmt::Debug for Timeline {
 }
 
 impl Timeline {
+    /// Whether this host has what recording rests on, asked without loading anything.
+    ///
+    /// # Errors
+    /// [`BpfError`] that says what is missing.
+    pub fn possible() -> Result<(), BpfError> {
+        kernel::allowed()?;
+        Kernel::read().map(drop)
+    }
+
     /// Loads and attaches what works here.
     ///
     /// # Errors
@@ -382,12 +398,7 @@ impl Timeline {
     /// # Errors
     /// [`BpfError::Libbpf`] where the counters cannot be read.
     pub fn counts(&self) -> Result<Counts, BpfError> {
-        let of = |which: u32| -> Result<u64, BpfError> {
-            Ok(loader::sums(&self.skeleton.maps.counters, which)?
-                .first()
-                .copied()
-                .unwrap_or_default())
-        };
+        let of = |which: u32| sum(&self.skeleton.maps.counters, which);
         Ok(Counts {
             switches: of(0)?,
             waits: of(1)?,
@@ -396,6 +407,24 @@ impl Timeline {
             unseen_wakes: of(4)?,
             voluntary_sleeps: of(5)?,
         })
+    }
+
+    /// How long the watched threads have waited, waits below the threshold included.
+    ///
+    /// # Errors
+    /// [`BpfError::Libbpf`] where the counters cannot be read.
+    pub fn histograms(&self) -> Result<Histograms, BpfError> {
+        let one = |which: u32| -> Result<Histogram, BpfError> {
+            let maps = &self.skeleton.maps;
+            let first = which * Histogram::BUCKETS;
+            let buckets = first..first + Histogram::BUCKETS;
+            let counts = buckets.map(|bucket| sum(&maps.histograms, bucket));
+            Ok(Histogram {
+                counts: counts.collect::<Result<_, _>>()?,
+                sum_ns: sum(&maps.histogram_sums, which)?,
+            })
+        };
+        Ok(Histograms { blocked: one(0)?, run_queue: one(1)? })
     }
 
     /// The sleeps that were asked for, by system call, the longest first.
@@ -413,6 +442,11 @@ impl Timeline {
         all.sort_by_key(|sleeps| std::cmp::Reverse(sleeps.ns));
         Ok(all)
     }
+}
+
+/// A per-CPU entry of one word, summed over all CPUs.
+fn sum(map: &impl MapCore, key: u32) -> Result<u64, BpfError> {
+    Ok(loader::sums(map, key)?.first().copied().unwrap_or_default())
 }
 
 /// Why a program is not loaded, before the kernel is asked to.
@@ -491,6 +525,7 @@ fn set_up(
     constants.only_tgid = settings.watch.only_process();
     constants.by_list = settings.watch.is_by_task();
     constants.by_cpu = settings.watch.is_by_cpu();
+    constants.idle_kthreads = !settings.voluntary.is_empty();
     for &number in &settings.voluntary {
         if let Some(word) = constants.voluntary.get_mut(number as usize / 64) {
             *word |= 1 << (number % 64);

@@ -16,6 +16,8 @@ pub enum Watch {
     Process(u32),
     /// Threads, or all threads of processes, by number.
     Tasks(Vec<u32>),
+    /// Threads by number; of a process's first thread only that one.
+    Threads(Vec<u32>),
     /// Whatever runs on these CPUs.
     Cpus(CpuSet),
 }
@@ -33,7 +35,7 @@ impl Watch {
 
     /// The constant `by_list`.
     pub(crate) fn is_by_task(&self) -> bool {
-        matches!(self, Self::Tasks(_))
+        matches!(self, Self::Tasks(_) | Self::Threads(_))
     }
 
     /// The constant `by_cpu`.
@@ -43,15 +45,20 @@ impl Watch {
 
     /// Tells the programs what a constant cannot hold.
     pub(crate) fn tell(&self, watched: &impl MapCore) -> Result<(), BpfError> {
-        let keys: Vec<u32> = match self {
-            Self::All | Self::Thread(_) | Self::Process(_) => Vec::new(),
-            Self::Tasks(tasks) => tasks.clone(),
-            Self::Cpus(cpus) => cpus.iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect(),
+        const THREAD: u8 = 1;
+        const PROCESS: u8 = 2;
+        let (keys, value): (Vec<u32>, u8) = match self {
+            Self::All | Self::Thread(_) | Self::Process(_) => (Vec::new(), 0),
+            Self::Tasks(tasks) => (tasks.clone(), THREAD | PROCESS),
+            Self::Threads(threads) => (threads.clone(), THREAD),
+            Self::Cpus(cpus) => {
+                (cpus.iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect(), 0)
+            }
         };
         let doing = "telling the programs whom to watch";
         keys.iter().try_for_each(|key| {
             watched
-                .update(&key.to_ne_bytes(), &[1], MapFlags::ANY)
+                .update(&key.to_ne_bytes(), &[value], MapFlags::ANY)
                 .map_err(|error| BpfError::Libbpf { doing, error })
         })
     }

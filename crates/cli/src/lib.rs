@@ -10,7 +10,7 @@ use quietcore_console::Exit;
 
 use commands::{
     apply, audit, compare, completions, confirm, exec, explain, install_service, jitter, offcpu,
-    place, plan, power, profile, report, rollback, schema, status, tour, verify,
+    place, plan, power, profile, report, rollback, schema, spikes, status, tour, verify,
 };
 
 /// Find what stands in a Linux host's latency tail, and remove it.
@@ -37,6 +37,7 @@ enum Command {
     InstallService(install_service::InstallService),
     Power(power::Power),
     Jitter(jitter::Jitter),
+    Spikes(Box<spikes::Spikes>),
     Explain(explain::Explain),
     Offcpu(offcpu::OffCpu),
     Profile(profile::Profile),
@@ -65,6 +66,7 @@ impl Cli {
             Command::InstallService(command) => command.run(),
             Command::Power(command) => command.run(),
             Command::Jitter(command) => command.run(),
+            Command::Spikes(command) => command.run(),
             Command::Explain(command) => command.run(),
             Command::Offcpu(command) => command.run(),
             Command::Profile(command) => command.run(),

@@ -69,7 +69,15 @@ impl Output {
 
     /// How text is laid out: coloured and as wide as the screen on a terminal only.
     fn options(&self) -> Options {
-        let terminal = self.file().is_none() && std::io::stdout().is_terminal();
+        match self.file() {
+            None => self.screen(),
+            Some(_) => Options { colour: false, width: PAGE, verbose: self.verbose },
+        }
+    }
+
+    /// How text on stdout is laid out, whatever becomes of the result.
+    pub fn screen(&self) -> Options {
+        let terminal = std::io::stdout().is_terminal();
         let screen = terminal_size::terminal_size_of(std::io::stdout()).filter(|_| terminal);
         Options {
             colour: terminal && wants_colour(|name| std::env::var_os(name)),

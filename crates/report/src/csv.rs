@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quietcore_measure::{Cell, Distribution, Finding, Run, Section, Table, Timeline};
+use quietcore_measure::{Cell, Distribution, Finding, Run, Section, Spikes, Table, Timeline};
 
 use crate::spikes;
 use crate::words::{Percentile, labels};
@@ -15,7 +15,10 @@ pub(crate) fn render(run: &Run) -> String {
     for section in &run.sections {
         match section {
             Section::Table(t) => table(t, &mut csv),
-            Section::Spikes(s) => table(&spikes::kinds(s), &mut csv),
+            Section::Spikes(s) => {
+                table(&spikes::kinds(s), &mut csv);
+                segments(s, &mut csv);
+            }
             Section::Flame(f) => table(&spikes::stacks(f), &mut csv),
             Section::Findings(f) => findings(&f.name, &f.findings, &mut csv),
             // Siblings share a block: their rows are made to be compared.
@@ -147,6 +150,45 @@ fn distribution(name: &str, siblings: &[&Distribution], csv: &mut Csv) {
         }
         row.push(optional(d.max));
         csv.row(&row);
+    }
+}
+
+/// One row per segment; `spike` counts the spikes that were kept.
+fn segments(section: &Spikes, csv: &mut Csv) {
+    csv.section(&format!("{}.segments", section.name));
+    csv.row([
+        "spike",
+        "start_ns",
+        "spike_ns",
+        "tid",
+        "pid",
+        "comm",
+        "cpu",
+        "at_ns",
+        "len_ns",
+        "kind",
+        "by",
+        "evidence",
+        "incomplete",
+    ]);
+    for (number, spike) in section.spikes.iter().enumerate() {
+        for segment in &spike.segments {
+            csv.row([
+                number.to_string(),
+                spike.start_ns.to_string(),
+                spike.len_ns.0.to_string(),
+                spike.thread.tid.to_string(),
+                spike.thread.pid.to_string(),
+                spike.thread.comm.clone(),
+                spike.cpu.to_string(),
+                segment.at_ns.0.to_string(),
+                segment.len_ns.0.to_string(),
+                segment.kind.name().to_owned(),
+                segment.by.clone(),
+                segment.evidence.join("\n"),
+                spike.incomplete.clone().unwrap_or_default(),
+            ]);
+        }
     }
 }
 

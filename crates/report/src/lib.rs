@@ -19,6 +19,7 @@ use quietcore_measure::Run;
 
 pub use json::{ReadError, parse, schema};
 pub use pprof::pprof;
+pub use spikes::line as spike_line;
 
 /// A way to show a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,6 +16,8 @@ pub mod offcpu;
 pub mod profile;
 pub mod spin;
 pub mod surroundings;
+pub mod syscalls;
+pub mod tally;
 pub mod wake;
 
 mod crew;
@@ -29,4 +31,5 @@ pub use jitter::{CpuJitter, Jitter, JitterSettings};
 pub use kallsyms::Kallsyms;
 pub use monitor::Monitor;
 pub use surroundings::Surroundings;
+pub use tally::Tally;
 pub use wake::{Wake, WakeSettings};

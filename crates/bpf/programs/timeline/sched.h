@@ -63,8 +63,17 @@ struct {
 	__type(value, u64);
 } histograms SEC(".maps");
 
+/* The sum of what each histogram holds. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, WAIT_HISTOGRAMS);
+	__type(key, u32);
+	__type(value, u64);
+} histogram_sums SEC(".maps");
+
 const volatile bool by_hash;                /* there is no task storage */
 const volatile u64 voluntary[SYSCALLS / 64];   /* system calls in which a sleep is no spike */
+const volatile bool idle_kthreads;          /* nor is one of the kernel's own threads */
 
 #define PF_KTHREAD 0x00200000
 #define TASK_RUNNING_MASK 0xff
@@ -103,8 +112,10 @@ static __always_inline struct wait *new_wait_of(struct task_struct *p)
 static __always_inline void observe(u32 histogram, u64 ns)
 {
 	u32 n = 0, bucket;
-	u64 v = ns, *slot;
+	u64 v = ns, *slot, *sum = bpf_map_lookup_elem(&histogram_sums, &histogram);
 
+	if (sum)
+		*sum += ns;
 	if (v >= 1ull << 32) { v >>= 32; n += 32; }
 	if (v >= 1u << 16) { v >>= 16; n += 16; }
 	if (v >= 1u << 8) { v >>= 8; n += 8; }
@@ -179,7 +190,7 @@ static __always_inline void leaves(struct wait *w, u64 now, u32 cpu, bool preemp
 	} else {
 		if (BPF_CORE_READ_BITFIELD(prev, in_iowait))
 			w->flags |= IO_WAIT;
-		if (is_voluntary(w->syscall))
+		if (is_voluntary(w->syscall) || (idle_kthreads && (prev->flags & PF_KTHREAD)))
 			w->flags |= VOLUNTARY;
 	}
 	w->off = 1;

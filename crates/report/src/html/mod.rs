@@ -11,6 +11,7 @@ mod markup;
 mod scale;
 mod scatter;
 mod tables;
+mod waterfall;
 
 use quietcore_measure::{Distribution, Run, Section};
 
@@ -55,7 +56,7 @@ pub(crate) fn render(run: &Run) -> String {
             Body::Section(Section::Timeline(t)) => scatter::render(t, &mut out),
             Body::Section(Section::Comparison(c)) => tables::comparison(c, &mut out),
             Body::Section(Section::Distribution(_)) => {}
-            Body::Section(Section::Spikes(s)) => tables::table(&spikes::kinds(s), &mut out),
+            Body::Section(Section::Spikes(s)) => waterfall::render(s, &mut out),
             Body::Section(Section::Flame(f)) => tables::table(&spikes::stacks(f), &mut out),
         }
         out.push_str("</section>\n");
@@ -85,6 +86,7 @@ fn parts(run: &Run) -> Vec<Part<'_>> {
     for section in &run.sections {
         let title = match section {
             Section::Table(t) if !t.title.is_empty() => t.title.clone(),
+            Section::Spikes(s) if !s.title.is_empty() => s.title.clone(),
             Section::Timeline(t) if !t.title.is_empty() => t.title.clone(),
             other => words::heading(other.name()),
         };

@@ -4,6 +4,7 @@ mod distribution;
 mod findings;
 mod flame;
 mod page;
+mod spikes;
 mod table;
 mod timeline;
 
@@ -30,8 +31,8 @@ pub(crate) fn render(run: &Run, options: &Options) -> String {
             }
             Section::Timeline(t) => timeline::timeline(t, &mut page),
             Section::Comparison(c) => table::comparison(c, &mut page),
-            Section::Spikes(s) => table::table(&crate::spikes::kinds(s), &mut page),
             Section::Flame(f) => flame::flame(f, &mut page),
+            Section::Spikes(s) => spikes::spikes(s, &mut page),
         }
     }
     page.finish()
