@@ -1,6 +1,6 @@
 //! Spikes and stacks in words and as tables.
 
-use quietcore_measure::{Flame, Kind, Spike, Spikes, Table, Thread};
+use quietcore_measure::{Cell, Flame, Kind, Spike, Spikes, Table, Thread};
 
 use crate::words;
 
@@ -44,7 +44,8 @@ pub fn kinds(spikes: &Spikes) -> Table {
             of.kind.name().into(),
             of.spikes.into(),
             of.total_ns.0.into(),
-            of.max_ns.0.into(),
+            // What names none has no longest.
+            if of.spikes == 0 { Cell::Empty } else { of.max_ns.0.into() },
         ]);
     }
     table
