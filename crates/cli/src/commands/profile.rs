@@ -13,7 +13,8 @@ use quietcore_sys::Host;
 
 use super::stacks::{Files, Target, not_possible};
 
-/// What one sample costs with both stacks, in microseconds: measured in a virtual machine.
+/// What one sample is taken to cost with both stacks, in microseconds: two stack walks took about 3
+/// in a virtual machine, the interrupt comes on top.
 const SAMPLE_US: f64 = 5.0;
 /// More samples per second and CPU than this are warned of.
 const FREQUENT: u64 = 999;
@@ -118,7 +119,7 @@ impl Profile {
         if self.frequency > FREQUENT {
             let cost = self.frequency as f64 * SAMPLE_US;
             let warning = format!(
-                "{} samples per second take about {cost:.0} µs of every second of each CPU",
+                "{} samples per second may take some {cost:.0} µs of every second of each CPU",
                 self.frequency
             );
             self.output.say(format_args!("warning: {warning}"));
