@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::host::{self, Dirs, list};
+use crate::dist;
 
 /// An unpacked kernel package.
 pub struct Kernel {
@@ -21,17 +22,63 @@ pub struct Kernel {
     builtin: Vec<String>,
 }
 
-/// The kernel in `target/lab/kernel`, or that of a named package, fetched if it is not there.
-pub fn obtain(dirs: &Dirs, package: Option<&str>) -> Result<Kernel> {
-    let home = match package {
-        Some(name) => dirs.lab.join(format!("kernel-{name}")),
-        None => dirs.lab.join("kernel"),
-    };
+/// A kernel that apt may offer.
+#[derive(Clone, Copy)]
+pub enum Wanted<'a> {
+    /// The one for most guests.
+    Usual,
+    /// Of this package.
+    Package(&'a str),
+    /// The newest of a series.
+    Series(Series),
+}
+
+/// Debian's kernels of one upstream version.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Series {
+    /// As `6.12`.
+    pub version: &'static str,
+    /// As `rt`; empty for the general-purpose one.
+    pub flavour: &'static str,
+    /// The Debian release that has it, where that is older than those this host installs from.
+    pub suite: Option<&'static str>,
+}
+
+impl Series {
+    /// The newest of it, signed if there is a choice. Debian calls them 5.10.0-32 and 6.12.9+deb12.
+    fn newest(self, names: &[String]) -> Option<&String> {
+        let tail = match self.flavour {
+            "" => "-amd64".to_owned(),
+            flavour => format!("-{flavour}-amd64"),
+        };
+        let version = |name: &str| -> Option<(Vec<u32>, bool)> {
+            let rest = name.strip_prefix("linux-image-")?.strip_prefix(self.version)?;
+            let rest = rest.strip_prefix('.')?;
+            let signed = rest.strip_suffix("-unsigned").unwrap_or(rest);
+            let number = signed.strip_suffix(&tail)?;
+            let numbers = number.split(|c: char| !c.is_ascii_digit());
+            let all = numbers.filter_map(|n| n.parse().ok()).collect();
+            // What is left of a flavour's name is none of the general-purpose ones.
+            let plain = !number.contains("-rt") && !number.contains("-cloud");
+            plain.then_some((all, signed == rest))
+        };
+        let known = names.iter().filter_map(|name| Some((version(name)?, name)));
+        known.max().map(|(_, name)| name)
+    }
+}
+
+/// The kernel that is wanted, from `target/lab`, fetched if it is not there.
+pub fn obtain(dirs: &Dirs, wanted: Wanted) -> Result<Kernel> {
+    let home = dirs.lab.join(match wanted {
+        Wanted::Usual => "kernel".to_owned(),
+        Wanted::Package(name) => format!("kernel-{name}"),
+        Wanted::Series(series) => format!("kernel-{}{}", series.version, series.flavour),
+    });
     if !home.is_dir() {
         // Unpacked aside and renamed, so that a run that is cut short leaves nothing half done.
         let stage = dirs.stage();
         host::fresh_dir(&stage)?;
-        let fetched = fetch(&stage, package);
+        let fetched = fetch(dirs, &stage, wanted);
         let moved = fetched.and_then(|()| fs::rename(&stage, &home).context("moving the kernel"));
         if moved.is_err() {
             fs::remove_dir_all(&stage).context("removing a kernel that is not whole")?;
@@ -45,23 +92,34 @@ pub fn obtain(dirs: &Dirs, package: Option<&str>) -> Result<Kernel> {
         .with_context(|| format!("{} is damaged; delete it to fetch it again", home.display()))
 }
 
-fn fetch(stage: &Path, package: Option<&str>) -> Result<()> {
+fn fetch(dirs: &Dirs, stage: &Path, wanted: Wanted) -> Result<()> {
     for command in ["apt-get", "apt-cache"] {
         if host::find_program(command).is_none() {
             bail!("the lab fetches its kernel with {command}, which is not here");
         }
     }
-    let select = |names: &[String]| match package {
-        Some(wanted) => names.iter().find(|n| *n == wanted).cloned(),
-        None => choose(names).map(str::to_string),
+    let select = |names: &[String]| match wanted {
+        Wanted::Package(wanted) => names.iter().find(|n| *n == wanted).cloned(),
+        Wanted::Usual => choose(names).map(str::to_string),
+        Wanted::Series(series) => series.newest(names).cloned(),
     };
-    let mut names = offered()?;
+    let apt = match wanted {
+        Wanted::Series(Series { suite: Some(suite), .. }) => Apt::of_suite(dirs, suite)?,
+        _ => Apt::default(),
+    };
+    let mut names = apt.offered()?;
     if select(&names).is_none() {
-        host::apt_get(&["update", "-qq"])?;
-        names = offered()?;
+        apt.update()?;
+        names = apt.offered()?;
     }
     let Some(image) = select(&names) else {
-        bail!("apt offers no {}", package.unwrap_or("kernel image for x86-64 machines"));
+        match wanted {
+            Wanted::Usual => bail!("apt offers no kernel image for x86-64 machines"),
+            Wanted::Package(name) => bail!("apt offers no {name}"),
+            Wanted::Series(Series { version, flavour, .. }) => {
+                bail!("apt offers no kernel {version} {flavour}")
+            }
+        }
     };
     let mut packages = vec![image.clone()];
     // Ubuntu keeps the modules in packages of their own.
@@ -73,8 +131,8 @@ fn fetch(stage: &Path, package: Option<&str>) -> Result<()> {
         }
     }
     eprintln!("lab: fetching {}", packages.join(" "));
-    let mut download = Command::new("apt-get");
     // The sandbox user may not write into our folder, and apt would warn about it.
+    let mut download = apt.command("apt-get");
     download.args(["download", "-qq", "-o", "APT::Sandbox::User=root"]).args(&packages);
     host::output(download.current_dir(stage))?;
     for entry in list(stage)? {
@@ -86,12 +144,55 @@ fn fetch(stage: &Path, package: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Kernel packages that apt can fetch.
-fn offered() -> Result<Vec<String>> {
-    let mut search = Command::new("apt-cache");
-    search.args(["search", "--names-only", "^linux-(image|modules)-.*[0-9]"]);
-    let out = String::from_utf8_lossy(&host::output(&mut search)?).into_owned();
-    Ok(out.lines().filter_map(|l| l.split_whitespace().next()).map(str::to_string).collect())
+/// apt with this host's sources, or with those of another release of Debian in a folder of its own.
+#[derive(Default)]
+struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    /// Takes what this host's archive has of that release: no address stands here.
+    fn of_suite(dirs: &Dirs, suite: &str) -> Result<Self> {
+        const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+        let archive = dist::mirror().context("apt's sources name no Debian archive")?;
+        let home = dirs.lab.join(format!("apt-{suite}"));
+        for folder in ["lists/partial", "cache"] {
+            let folder = home.join(folder);
+            fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        }
+        let sources = home.join("sources.list");
+        fs::write(&sources, format!("deb [signed-by={KEYS}] {archive} {suite} main\n"))
+            .with_context(|| format!("writing {}", sources.display()))?;
+        let options = [
+            format!("Dir::Etc::sourcelist={}", sources.display()),
+            "Dir::Etc::sourceparts=/dev/null".to_owned(),
+            format!("Dir::State::lists={}", home.join("lists").display()),
+            format!("Dir::Cache={}", home.join("cache").display()),
+            "APT::Sandbox::User=root".to_owned(),
+        ];
+        Ok(Self { options: options.to_vec() })
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(self.options.iter().flat_map(|option| ["-o", option]));
+        command
+    }
+
+    fn update(&self) -> Result<()> {
+        if self.options.is_empty() {
+            return host::apt_get(&["update", "-qq"]);
+        }
+        host::output(self.command("apt-get").args(["update", "-qq"])).map(|_| ())
+    }
+
+    /// Kernel packages that it can fetch.
+    fn offered(&self) -> Result<Vec<String>> {
+        let mut search = self.command("apt-cache");
+        search.args(["search", "--names-only", "^linux-(image|modules)-.*[0-9]"]);
+        let out = String::from_utf8_lossy(&host::output(&mut search)?).into_owned();
+        Ok(out.lines().filter_map(|l| l.split_whitespace().next()).map(str::to_string).collect())
+    }
 }
 
 /// The package to use: Debian's newest 6.1, else the newest general-purpose kernel on offer.
@@ -264,6 +365,28 @@ mod tests {
             "linux-image-unsigned-6.8.0-48-generic"
         );
         assert_eq!(chosen(&["linux-image-6.12-amd64", "linux-image-6.12.1-arm64"]), None);
+    }
+
+    #[test]
+    fn of_a_series_the_newest_of_its_flavour_is_chosen() {
+        let names = [
+            "linux-image-5.10.0-30-amd64-unsigned",
+            "linux-image-5.10.0-32-amd64-dbg",
+            "linux-image-5.10.0-32-amd64-unsigned",
+            "linux-image-6.12.9+deb12-amd64",
+            "linux-image-6.12.117+deb12-amd64",
+            "linux-image-6.12.117+deb12-cloud-amd64",
+            "linux-image-6.12.113+deb12-rt-amd64",
+            "linux-image-6.12-amd64",
+        ];
+        let names: Vec<String> = names.iter().map(|n| n.to_string()).collect();
+        let newest = |version, flavour| {
+            Series { version, flavour, suite: None }.newest(&names).map(String::as_str)
+        };
+        assert_eq!(newest("5.10", ""), Some("linux-image-5.10.0-32-amd64-unsigned"));
+        assert_eq!(newest("6.12", ""), Some("linux-image-6.12.117+deb12-amd64"));
+        assert_eq!(newest("6.12", "rt"), Some("linux-image-6.12.113+deb12-rt-amd64"));
+        assert_eq!(newest("6.1", ""), None);
     }
 
     #[test]

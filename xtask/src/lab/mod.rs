@@ -4,6 +4,8 @@
 //! A guest under emulation proves what quietcore sees and does, never how fast anything is: no
 //! scenario asserts a duration.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,7 +29,7 @@ mod tally;
 use evidence::Evidence;
 use guest::Outcome;
 use host::Dirs;
-use kernel::Kernel;
+use kernel::{Kernel, Series, Wanted};
 use scenario::Scenario;
 use tally::Tally;
 
@@ -198,10 +200,11 @@ fn run(
 struct Lab<'a> {
     options: &'a Options,
     dirs: Dirs,
-    kernel: Kernel,
+    /// By what the scenarios ask for.
+    kernels: BTreeMap<Option<Series>, Kernel>,
     quietcore: PathBuf,
     /// What looks at the guest from inside, beside quietcore.
-    tools: [PathBuf; 2],
+    tools: [PathBuf; 3],
     /// The script of `--try`.
     trial: Option<String>,
 }
@@ -215,8 +218,18 @@ impl<'a> Lab<'a> {
             programs.push("iasl");
         }
         host::install_missing(&programs)?;
-        let kernel = kernel::obtain(&dirs, options.kernel.as_deref())?;
-        eprintln!("lab: the guests run {}", kernel.release);
+        let mut kernels = BTreeMap::new();
+        for series in chosen.iter().map(|s| s.kernel) {
+            if let Entry::Vacant(place) = kernels.entry(series) {
+                let wanted = match (&options.kernel, series) {
+                    (Some(package), _) => Wanted::Package(package),
+                    (None, Some(series)) => Wanted::Series(series),
+                    (None, None) => Wanted::Usual,
+                };
+                let kernel = place.insert(kernel::obtain(&dirs, wanted)?);
+                eprintln!("lab: the guests run {}", kernel.release);
+            }
+        }
         let quietcore = match &options.quietcore {
             Some(file) => file.clone(),
             None => product::build(&dirs)?,
@@ -226,18 +239,23 @@ impl<'a> Lab<'a> {
             fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
         };
         let trial = options.r#try.as_ref().map(read).transpose()?;
-        Ok(Self { options, dirs, kernel, quietcore, tools, trial })
+        Ok(Self { options, dirs, kernels, quietcore, tools, trial })
+    }
+
+    fn kernel(&self, s: &Scenario) -> Result<&Kernel> {
+        self.kernels.get(&s.kernel).context("every scenario's kernel was fetched")
     }
 
     fn boot(&self, s: &Scenario) -> Result<Outcome> {
         let begin = Instant::now();
         let dir = self.dirs.run(s.name);
         host::fresh_dir(&dir)?;
+        let kernel = self.kernel(s)?;
         let steps = scenario::steps(s, self.trial.as_deref());
         let initrd = dir.join("initramfs.cpio");
-        let image = initramfs::build(s, &steps, &self.kernel, &self.quietcore, &self.tools)?;
+        let image = initramfs::build(s, &steps, kernel, &self.quietcore, &self.tools)?;
         fs::write(&initrd, image).with_context(|| format!("writing {}", initrd.display()))?;
-        let outcome = guest::run(s, &steps, &self.dirs, &self.kernel, &initrd, &dir)?;
+        let outcome = guest::run(s, &steps, &self.dirs, kernel, &initrd, &dir)?;
         let (all, boot) = (begin.elapsed().as_secs(), outcome.boot.as_secs());
         eprintln!("lab: {} took {all} s, of which boot {boot} s", s.name);
         Ok(outcome)
@@ -273,7 +291,8 @@ impl<'a> Lab<'a> {
         recording["about"] = format!(
             "Recorded in a guest under emulation (`cargo xtask lab record`), {}: {}. \
              What it says is function, never magnitude.",
-            self.kernel.release, s.about
+            self.kernel(s)?.release,
+            s.about
         )
         .into();
         let folder = self.dirs.root.join("testdata/hosts").join(s.name);

@@ -16,9 +16,9 @@ pub fn build(dirs: &Dirs) -> Result<PathBuf> {
 }
 
 /// Builds what guests are looked at and tormented with, and says where it is.
-pub fn tools(dirs: &Dirs) -> Result<[PathBuf; 2]> {
+pub fn tools(dirs: &Dirs) -> Result<[PathBuf; 3]> {
     let folder = release(dirs, "quietcore-lab-tools")?;
-    Ok(["picture", "killer"].map(|name| folder.join(name)))
+    Ok(["actor", "killer", "picture"].map(|name| folder.join(name)))
 }
 
 /// The folder with a package's static programs. Cargo decides whether there is anything to do.

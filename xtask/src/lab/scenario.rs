@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::evidence::{Evidence, Finding, findings};
-use super::scenarios::{cstates, isolated, kills, numa, smi, typo};
+use super::kernel::Series;
+use super::scenarios::{cstates, isolated, kills, numa, recorder, smi, typo};
 use super::tally::Tally;
 
 /// Every scenario, in the order in which they run.
@@ -20,17 +21,21 @@ pub const ALL: &[&Scenario] = &[
     &cstates::SCENARIO,
     &smi::SCENARIO,
     &numa::SCENARIO,
+    &recorder::SCENARIO,
     &kills::SCENARIO,
 ];
 
 /// Those that take too long for every day.
-pub const LONG: &[&Scenario] = &[&kills::LONG];
+pub const LONG: &[&Scenario] =
+    &[recorder::OTHERS[0], recorder::OTHERS[1], recorder::OTHERS[2], &kills::LONG];
 
 /// A guest and what must be true of quietcore in it.
 pub struct Scenario {
     pub name: &'static str,
     /// One line for `--list`.
     pub about: &'static str,
+    /// Another kernel than the lab's usual one.
+    pub kernel: Option<Series>,
     /// Added to the kernel's boot line.
     pub boot: &'static str,
     /// QEMU's -cpu.

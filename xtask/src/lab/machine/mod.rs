@@ -104,7 +104,7 @@ impl<'a> Lab<'a> {
             Some(file) => file.clone(),
             None => product::build(&dirs)?,
         };
-        let [picture, killer] = product::tools(&dirs)?;
+        let [_, killer, picture] = product::tools(&dirs)?;
         let image = image::obtain(&dirs)?;
         let programs = [("quietcore", quietcore), ("picture", picture), ("killer", killer)];
         let tools = pack(&programs, &dirs.run("tools"))?;

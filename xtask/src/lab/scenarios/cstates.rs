@@ -39,6 +39,7 @@ const EXPECT_AWAKE: &[(&str, &str)] =
 pub const SCENARIO: Scenario = Scenario {
     name: "cstates",
     about: "ACPI idle states of 2, 10 and 124 us and acpi-cpufreq; power prints and sees changes",
+    kernel: None,
     boot: "",
     // acpi-cpufreq only takes fixed-function idle registers and ports from a CPU of this make.
     cpu: "max,vendor=GenuineIntel,family=6,model=94",

@@ -68,6 +68,7 @@ const EXPECT_BUSY: &[(&str, &str)] =
 pub const SCENARIO: Scenario = Scenario {
     name: "isolated",
     about: "CPUs 2-3 isolated by a correct boot line; audit passes it, and all that is tuned then",
+    kernel: None,
     // On a busy host the emulated clocks drift apart, the kernel's watchdog then calls the TSC
     // unstable, and with an unstable clock the tick stays on, nohz_full= or not.
     boot: "isolcpus=2,3 nohz_full=2,3 rcu_nocbs=2,3 tsc=reliable",

@@ -31,6 +31,7 @@ const ALL: &[&str] =
 pub const SCENARIO: Scenario = Scenario {
     name: "kills",
     about: "apply and rollback killed at every write; idle states, frequencies, two nodes, a network card",
+    kernel: None,
     // What the mitigations cost an emulated CPU makes a guest three times as slow.
     boot: "tsc=reliable mitigations=off",
     cpu: "max,vendor=GenuineIntel,family=6,model=94",
@@ -70,6 +71,7 @@ echo driver=$(basename $(readlink /sys/class/net/eth0/device/driver))
 pub const LONG: Scenario = Scenario {
     name: "kills-long",
     about: "the same, and killed before each write, too, and applied again after a kill",
+    kernel: None,
     steps: &[
         WHOLE,
         SEEN,

@@ -4,5 +4,6 @@ pub mod cstates;
 pub mod isolated;
 pub mod kills;
 pub mod numa;
+pub mod recorder;
 pub mod smi;
 pub mod typo;

@@ -43,6 +43,7 @@ const EXPECT_NEAR: &[(&str, &str)] = &[
 pub const SCENARIO: Scenario = Scenario {
     name: "numa",
     about: "two sockets with SMT, two memory nodes, an e1000e network card on the second node",
+    kernel: None,
     // Else it depends on the host's load which clock the kernel ends up with.
     boot: "tsc=reliable",
     cpu: "max,vendor=GenuineIntel,family=6,model=94",

@@ -33,6 +33,7 @@ const FAILING: &[&str] = &[
 pub const SCENARIO: Scenario = Scenario {
     name: "typo",
     about: "isolcpus= out of range and nohz_full= misspelt; audit fails those, not rcu_nocbs=",
+    kernel: None,
     boot: "isolcpus=99 nohz_ful=2,3 rcu_nocbs=2,3",
     cpu: "max",
     smp: "4",
