@@ -157,6 +157,8 @@ impl Spikes {
         let target = Target::find(&self, &facts)?;
         let endpoint = self.metrics.map(Endpoint::bind).transpose()?;
         Timeline::possible().map_err(not_possible)?;
+        // From here on Ctrl-C ends it in order.
+        interrupted();
         if let Some(time) = self.attach_at {
             wait_until(time, &self.output)?;
         }
