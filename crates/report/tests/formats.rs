@@ -181,7 +181,16 @@ fn csv_is_read_back_cell_by_cell() {
     let names: Vec<_> = blocks.iter().map(|(name, _)| *name).collect();
     assert_eq!(
         names,
-        ["run", "audit", "jitter_gap", "jitter_gaps", "power_idle_states", "compare"]
+        [
+            "run",
+            "audit",
+            "jitter_gap",
+            "jitter_gaps",
+            "power_idle_states",
+            "compare",
+            "spikes",
+            "spikes.segments"
+        ]
     );
     let cell = |block: usize, row: usize, column: &str| {
         let rows = &blocks[block].1;

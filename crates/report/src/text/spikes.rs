@@ -8,8 +8,8 @@ use crate::{spikes, words};
 
 /// Spikes shown unless all are asked for.
 const SHOWN: usize = 10;
-/// Characters of a bar.
-const BAR: usize = 60;
+/// Characters of a bar: fits the narrowest page that the command line makes.
+const BAR: usize = 56;
 /// Shares of a spike that get a letter.
 const SHARES: usize = 8;
 
@@ -92,8 +92,8 @@ mod tests {
             let (by, evidence) = (String::new(), Vec::new());
             Segment { at_ns: Nanos(at), len_ns: Nanos(len), kind, by, evidence }
         };
-        let segments = vec![segment(0, 20, Kind::Lock), segment(20, 40, Kind::RunQueue)];
-        let spike = Spike { len_ns: Nanos(60), segments, ..Spike::default() };
-        assert_eq!(bar(&spike, &spike.shares()), "b".repeat(20) + &"a".repeat(40));
+        let segments = vec![segment(0, 20, Kind::Lock), segment(20, 36, Kind::RunQueue)];
+        let spike = Spike { len_ns: Nanos(56), segments, ..Spike::default() };
+        assert_eq!(bar(&spike, &spike.shares()), "b".repeat(20) + &"a".repeat(36));
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use quietcore_measure::{
     Cause, Cell, Comparison, ComparisonRow, Distribution, Evidence, Finding, Findings, Hist,
-    HistConfig, HostSummary, Impact, Nanos, Run, SCHEMA, Section, Series, Status, Table, Timeline,
-    Validity, Verdict, Waiver,
+    HistConfig, HostSummary, Impact, Kind, KindCount, Nanos, Run, SCHEMA, Section, Segment, Series,
+    Spike, Spikes, Status, Table, Thread, Timeline, Validity, Verdict, Waiver,
 };
 use serde_json::Value;
 
@@ -35,6 +35,7 @@ pub fn run() -> Run {
     }));
     sections.push(Section::Table(idle_states()));
     sections.push(Section::Comparison(comparison()));
+    sections.push(Section::Spikes(spikes()));
     Run {
         schema: SCHEMA,
         quietcore: "0.1.0".into(),
@@ -70,7 +71,7 @@ pub fn hostile(text: &str) -> Run {
 
 /// Replaces texts, but not the names that the schema itself gives.
 fn replace_texts(value: &mut Value, text: &str) {
-    const FIXED: [&str; 6] = ["type", "cause", "status", "verdict", "hist", "counts"];
+    const FIXED: [&str; 7] = ["type", "kind", "cause", "status", "verdict", "hist", "counts"];
     match value {
         Value::String(s) => *s = text.to_owned(),
         Value::Array(items) => items.iter_mut().for_each(|item| replace_texts(item, text)),
@@ -297,6 +298,47 @@ fn idle_states() -> Table {
         true.into(),
     ]);
     table
+}
+
+fn spikes() -> Spikes {
+    let part = |at: u64, len: u64, kind: Kind, by: &str, evidence: &[&str]| Segment {
+        at_ns: Nanos::from_us(at),
+        len_ns: Nanos::from_us(len),
+        kind,
+        by: by.into(),
+        evidence: evidence.iter().map(|&line| line.to_owned()).collect(),
+    };
+    let spike = Spike {
+        start_ns: 62_000_000_000,
+        len_ns: Nanos::from_us(900),
+        thread: Thread { tid: 815, pid: 812, comm: "tx-0".into() },
+        cpu: 2,
+        segments: vec![
+            part(0, 620, Kind::Lock, "book (tid 816)", &["sched_switch CPU 2 at +0 ns: it left"]),
+            part(620, 20, Kind::WakeIpi, "", &[]),
+            part(640, 260, Kind::RunQueue, "kworker/2:1 (tid 99)", &["it came, priority 120"]),
+        ],
+        incomplete: Some("events of CPU 3 were overwritten".into()),
+        stack: vec!["futex_wait".into(), "lock_book".into()],
+    };
+    let count = |kind, spikes, total, max| KindCount {
+        kind,
+        spikes,
+        total_ns: Nanos::from_us(total),
+        max_ns: Nanos::from_us(max),
+    };
+    Spikes {
+        name: "spikes".into(),
+        title: "Spikes of 50.0 µs and more".into(),
+        threshold_ns: Nanos::from_us(50),
+        kinds: vec![
+            count(Kind::Lock, 2, 710, 900),
+            count(Kind::RunQueue, 1, 330, 70),
+            count(Kind::WakeIpi, 0, 20, 0),
+        ],
+        spikes: vec![spike],
+        omitted: 2,
+    }
 }
 
 fn comparison() -> Comparison {
