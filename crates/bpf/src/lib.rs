@@ -30,6 +30,7 @@ pub use kernel::Kernel;
 pub use offcpu::{Bucket, OffCpu, OffCpuCounts, OffCpuSettings, WaitKind, Waited};
 pub use probe_cost::{Beginning, ProbeCost, probe_cost};
 pub use profile::{Profile, ProfileCounts, ProfileSettings, SampleEvent, Sampled};
+pub use ring::Batch;
 pub use runtime::Runtime;
 pub use stacks::{Losses, Stack};
 pub use symbols::Symbols;

@@ -132,6 +132,35 @@ impl Rings {
         }
         head.min(low + OVERTAKEN)
     }
+
+    /// What a CPU recorded after event number `last`. An event that is being written is left for
+    /// the next time, with all that come after it.
+    pub fn after(&self, cpu: u32, last: u64) -> Batch {
+        let head = self.head(cpu);
+        let oldest = head.saturating_sub(self.slots);
+        let mut batch = Batch { last: last.max(oldest), ..Batch::default() };
+        batch.lost = batch.last.saturating_sub(last);
+        while batch.last < head {
+            match self.event(cpu, batch.last + 1) {
+                Some(event) => batch.events.extend(event),
+                None if self.head(cpu).saturating_sub(batch.last) > self.slots => batch.lost += 1,
+                None => break,
+            }
+            batch.last += 1;
+        }
+        batch
+    }
+}
+
+/// What a CPU recorded after an event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The events, in the order in which they were recorded.
+    pub events: Vec<Event>,
+    /// The number of the last event that was read: where to go on.
+    pub last: u64,
+    /// How many events had been overwritten.
+    pub lost: u64,
 }
 
 fn page() -> usize {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::faults::FaultEnds;
 use crate::histogram::{Histogram, Histograms};
-use crate::ring::Rings;
+use crate::ring::{Batch, Rings};
 use crate::runtime::{self, Runtime};
 use crate::watch::Watch;
 use crate::wire::{Event, Pause, Sleeps, Wait};
@@ -386,6 +386,12 @@ impl Timeline {
     /// overwritten.
     pub fn events(&self, cpu: u32, from_ns: u64, until_ns: u64) -> (Vec<Event>, bool) {
         self.rings.between(cpu, from_ns, until_ns)
+    }
+
+    /// What a CPU recorded after event number `last`: for those who want all of it, and ask often
+    /// enough that nothing is overwritten meanwhile.
+    pub fn events_after(&self, cpu: u32, last: u64) -> Batch {
+        self.rings.after(cpu, last)
     }
 
     /// How many events a CPU has recorded, overwritten ones included.

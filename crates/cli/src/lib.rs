@@ -10,7 +10,7 @@ use quietcore_console::Exit;
 
 use commands::{
     apply, audit, compare, completions, confirm, exec, explain, install_service, jitter, offcpu,
-    place, plan, power, profile, report, rollback, schema, spikes, status, tour, verify,
+    place, plan, power, profile, report, rollback, schema, selftest, spikes, status, tour, verify,
 };
 
 /// Find what stands in a Linux host's latency tail, and remove it.
@@ -41,6 +41,7 @@ enum Command {
     Explain(explain::Explain),
     Offcpu(offcpu::OffCpu),
     Profile(profile::Profile),
+    Selftest(selftest::Selftest),
     Exec(exec::Exec),
     Place(place::Place),
     Compare(compare::Compare),
@@ -49,6 +50,8 @@ enum Command {
     Completions(completions::Completions),
     #[command(hide = true)]
     Guardian(apply::Guardian),
+    #[command(hide = true)]
+    Inject(selftest::Inject),
 }
 
 impl Cli {
@@ -70,6 +73,7 @@ impl Cli {
             Command::Explain(command) => command.run(),
             Command::Offcpu(command) => command.run(),
             Command::Profile(command) => command.run(),
+            Command::Selftest(command) => command.run(),
             Command::Exec(command) => command.run(),
             Command::Place(command) => command.run(),
             Command::Compare(command) => command.run(),
@@ -77,6 +81,7 @@ impl Cli {
             Command::Schema(command) => command.run(),
             Command::Completions(command) => command.run(),
             Command::Guardian(command) => command.run(),
+            Command::Inject(command) => command.run(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Every gap of spinning CPUs.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quietcore_measure::{CpuSet, Gap, Hist, Nanos, Validity, Verdict};
@@ -58,6 +59,8 @@ impl JitterSettings {
 pub struct CpuJitter {
     /// The CPU.
     pub cpu: usize,
+    /// The thread that spun there.
+    pub tid: u32,
     /// What was taken for a gap: what was asked for, or more where the clock is too slow for that.
     pub threshold: Nanos,
     /// The median turn of the loop in ticks of the clock.
@@ -121,6 +124,7 @@ impl Jitter {
         let clock = Clock::start(&settings.cpus);
         let mut before = Counters::default();
         let mut after = Counters::default();
+        let mut tids = BTreeMap::new();
         let work = crew::run(
             &post,
             &clock,
@@ -129,6 +133,7 @@ impl Jitter {
             |moment| match moment {
                 Moment::Ready(members) => {
                     before = Counters::read(host, members.iter().map(|m| (m.cpu, m.tid)));
+                    tids = members.iter().map(|m| (m.cpu, m.tid.unsigned_abs())).collect();
                 }
                 Moment::Working(elapsed) => progress(elapsed),
                 Moment::Done(members) => {
@@ -157,7 +162,10 @@ impl Jitter {
         let cpus: Vec<_> = work
             .shares
             .iter()
-            .map(|share| share.result.seen(share.cpu, work.start, &work.timebase))
+            .map(|share| {
+                let tid = tids.get(&share.cpu).copied().unwrap_or_default();
+                share.result.seen(share.cpu, tid, work.start, &work.timebase)
+            })
             .collect();
         for cpu in &cpus {
             cpu.note(settings, &mut validity);
@@ -281,7 +289,7 @@ impl Spinner {
         }
     }
 
-    fn seen(&self, cpu: usize, start: u64, timebase: &Timebase) -> CpuJitter {
+    fn seen(&self, cpu: usize, tid: u32, start: u64, timebase: &Timebase) -> CpuJitter {
         let (recorder, rate) = (&self.recorder, self.rate);
         let on_time_line = |gap: Gap| {
             let ticks = recorder.begin().wrapping_add(rate.ticks(gap.start_ns));
@@ -289,6 +297,7 @@ impl Spinner {
         };
         CpuJitter {
             cpu,
+            tid,
             threshold: self.threshold,
             median_ticks: recorder.median_ticks(),
             turns: recorder.turns(),
@@ -411,7 +420,7 @@ mod tests {
         let spinner = Spinner::prepare(&settings, &clock, cpu);
         let spun = spinner.spin(start, Nanos::from_ms(10), &AtomicBool::new(false));
         let base = Timebase::new(vec![clock.anchor()], clock.rate());
-        let seen = spun.seen(cpu, start, &base);
+        let seen = spun.seen(cpu, 0, start, &base);
         assert!(seen.threshold > Nanos(1));
         assert!(seen.gaps.iter().all(|gap| gap.len_ns >= seen.threshold && gap.start_ns >= start));
         // Ticks are nanoseconds, so that nothing is rounded.

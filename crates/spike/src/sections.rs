@@ -378,6 +378,7 @@ mod tests {
         let many = (0..10_000).map(|i| gap(1_000 + i, i * 7_919 % 10_007)).collect();
         let cpu = CpuJitter {
             cpu: 3,
+            tid: 1,
             threshold: Nanos(100),
             median_ticks: 20,
             turns: quietcore_measure::Hist::new(Default::default()),

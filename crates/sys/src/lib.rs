@@ -14,6 +14,7 @@ pub mod live;
 pub mod memory;
 pub mod perf;
 pub mod sched;
+pub mod selftest;
 pub mod tsc;
 pub mod writers;
 

@@ -6,14 +6,16 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
+use quietcore_bpf::{BpfError, State, Timeline};
 use quietcore_console::{
     Exit, NotPossible, Output, Place, Progress, Stopwatch, check_online, cpus, duration,
     interrupted,
 };
 use quietcore_facts::Facts;
-use quietcore_measure::{CpuSet, Nanos, Section, Validity};
+use quietcore_measure::{CpuSet, Nanos, Section, Validity, Verdict};
 use quietcore_spike::{
-    Article, Jitter as Measured, JitterSettings, SpikeError, Wake, WakeSettings,
+    Article, Explained, Jitter as Measured, JitterSettings, SpikeError, Tape, Wake, WakeSettings,
+    gaps,
 };
 use quietcore_sys::Host;
 use quietcore_sys::sched::SchedError;
@@ -29,6 +31,7 @@ use quietcore_sys::sched::SchedError;
 EXAMPLES:
     quietcore jitter --cpus 2-3 --duration 60s     every gap of 100 ns and more
     quietcore jitter --cpus 2 --threshold 1us      only those of 1 µs and more
+    quietcore jitter --cpus 2 --explain            what each gap was made of (BPF)
     quietcore jitter --cpus 2 --wake 1ms           how late a wake-up every millisecond is
     quietcore jitter --cpus 2 --loop article       the loop of the article, for comparison")]
 pub struct Jitter {
@@ -68,6 +71,10 @@ pub struct Jitter {
     /// Of very many gaps the longest and a random sample of the others; the result says so.
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
+
+    /// Say what each gap was made of; needs BPF, and its probes lengthen interrupts a little
+    #[arg(long, conflicts_with = "wake")]
+    explain: bool,
 
     #[command(flatten)]
     output: Output,
@@ -117,6 +124,9 @@ impl Jitter {
         if self.spin == Loop::Article && self.raw.is_some() {
             bail!("--raw: the article's loop knows no start of a gap; use --loop own");
         }
+        if self.spin == Loop::Article && self.explain {
+            bail!("--explain: the article's loop knows no start of a gap; use --loop own");
+        }
         Ok(())
     }
 
@@ -146,12 +156,16 @@ impl Jitter {
             fifo,
             ..JitterSettings::new(cpus, duration)
         };
-        let jitter = Measured::run(&settings, host, stop, progress)?;
+        let (mut jitter, explained) = match self.explain {
+            true => explain(&settings, host, stop, progress)?,
+            false => (Measured::run(&settings, host, stop, progress)?, Vec::new()),
+        };
         if self.raw.is_some() {
             jitter.write_raw(raw)?;
         }
-        let sections = jitter.sections();
-        Ok((jitter.validity, sections))
+        let mut sections = jitter.sections();
+        sections.extend(explained);
+        Ok((std::mem::take(&mut jitter.validity), sections))
     }
 
     fn cpus(&self, facts: &Facts) -> anyhow::Result<CpuSet> {
@@ -167,12 +181,59 @@ impl Jitter {
     }
 }
 
+/// Measures with the recorder running, after a short measurement without it that tells what the
+/// recorder adds.
+fn explain(
+    settings: &JitterSettings,
+    host: &Host,
+    stop: &AtomicBool,
+    mut progress: impl FnMut(Nanos),
+) -> anyhow::Result<(Measured, Vec<Section>)> {
+    let duration = Nanos((settings.duration.0 / 5).min(Nanos::from_secs(1).0));
+    let without =
+        Measured::run(&JitterSettings { duration, ..settings.clone() }, host, stop, |_| {})?;
+    let mut timeline = Timeline::start(&gaps::recorder())?;
+    let mut tape = Tape::new(&timeline, &settings.cpus, host);
+    let mut failed = None;
+    let mut jitter = Measured::run(settings, host, stop, |elapsed| {
+        failed = failed.take().or_else(|| tape.pull(&mut timeline).err());
+        progress(elapsed);
+    })?;
+    tape.pull(&mut timeline)?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    for health in timeline.health() {
+        if let State::Broken(why) | State::Unsupported(why) = &health.state {
+            jitter
+                .validity
+                .note(Verdict::Valid, format!("not recorded: {}: {why}", health.program));
+        }
+    }
+    drop(timeline);
+    let explained = Explained::of(&jitter, &tape);
+    if let (Some(before), Some(with)) = (Explained::typical(&without), Explained::typical(&jitter))
+    {
+        jitter.validity.note(
+            Verdict::Valid,
+            format!(
+                "the recorder lengthens what it records: the median gap of 1 µs and more was \
+                 {before} in {duration} without it, {with} with it"
+            ),
+        );
+    }
+    Ok((jitter, explained.sections()))
+}
+
 fn isolated(host: &Host) -> Option<CpuSet> {
     CpuSet::parse_list(&host.line("/sys/devices/system/cpu/isolated").ok()?).ok()
 }
 
 /// A privilege that is missing is not an error of the command line.
 fn not_possible(error: anyhow::Error) -> anyhow::Error {
+    if error.downcast_ref().is_some_and(BpfError::not_possible_here) {
+        return NotPossible::new(error.to_string()).into();
+    }
     match error.downcast_ref::<SpikeError>() {
         Some(SpikeError::Sched(
             SchedError::SetClass { error: os, .. } | SchedError::Place { error: os, .. },

@@ -17,6 +17,7 @@ pub mod profile;
 pub mod report;
 pub mod rollback;
 pub mod schema;
+pub mod selftest;
 pub mod spikes;
 mod stacks;
 pub mod status;

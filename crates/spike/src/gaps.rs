@@ -1,0 +1,156 @@
+//! What the gaps of a spinning CPU were made of.
+
+use std::collections::BTreeMap;
+
+use quietcore_bpf::{Set, Settings, Watch};
+use quietcore_measure::{Cell, Gap, Kind, KindCount, Nanos, Section, Spike, Spikes, Table, Thread};
+
+use crate::attribute::Window;
+use crate::jitter::Jitter;
+use crate::tape::Tape;
+
+/// Enough for what other CPUs record between two looks.
+const SLOTS: u32 = 1 << 16;
+
+/// Shorter gaps may end before anything is recorded: a probe takes a good part of that itself.
+const EVIDENCE_FROM: Nanos = Nanos::from_us(1);
+
+/// Spikes that a run keeps one by one.
+const KEPT: usize = 1_000;
+
+/// The recorder for the gaps of these CPUs: all its sets, and nobody's waits.
+pub fn recorder() -> Settings {
+    Settings {
+        sets: Set::ALL.to_vec(),
+        slots: SLOTS,
+        ..Settings::new(Watch::Tasks(Vec::new()), Nanos::from_secs(3_600))
+    }
+}
+
+/// Gaps joined to evidence.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The gaps by kind, and the longest with their segments.
+    pub spikes: Spikes,
+    longer: Coverage,
+    shorter: Coverage,
+}
+
+/// How much is explained.
+#[derive(Clone, Copy, Debug, Default)]
+struct Coverage {
+    gaps: u64,
+    explained: u64,
+    ns: u64,
+    explained_ns: u64,
+}
+
+impl Coverage {
+    fn add(&mut self, spike: &Spike) {
+        let dark: u64 = spike
+            .segments
+            .iter()
+            .filter(|segment| segment.kind == Kind::Unexplained)
+            .map(|segment| segment.len_ns.0)
+            .sum();
+        self.gaps += 1;
+        self.explained += u64::from(spike.kind() != Kind::Unexplained);
+        self.ns += spike.len_ns.0;
+        self.explained_ns += spike.len_ns.0 - dark;
+    }
+
+    fn row(&self, name: &str) -> Vec<Cell> {
+        let pct = |part: u64, all: u64| match all {
+            0 => Cell::Empty,
+            _ => (part as f64 / all as f64 * 100.0).into(),
+        };
+        vec![
+            name.into(),
+            self.gaps.into(),
+            pct(self.explained, self.gaps),
+            (self.ns as f64 / 1e3).into(),
+            pct(self.explained_ns, self.ns),
+        ]
+    }
+}
+
+impl Explained {
+    /// Joins every kept gap of a measurement to what the recorder saw meanwhile.
+    pub fn of(jitter: &Jitter, tape: &Tape) -> Self {
+        let mut all = Self {
+            spikes: Spikes {
+                name: "jitter_explained".into(),
+                title: "What the gaps were made of".into(),
+                ..Spikes::default()
+            },
+            longer: Coverage::default(),
+            shorter: Coverage::default(),
+        };
+        let mut kinds = BTreeMap::new();
+        let mut spikes = Vec::new();
+        for cpu in &jitter.cpus {
+            all.spikes.threshold_ns = all.spikes.threshold_ns.max(cpu.threshold);
+            all.spikes.omitted += cpu.omitted;
+            let thread = Thread {
+                tid: cpu.tid,
+                pid: std::process::id(),
+                comm: format!("spike-{}", cpu.cpu),
+            };
+            for gap in &cpu.gaps {
+                let spike = tape.explain(&window(gap, cpu.cpu, &thread));
+                count(&mut kinds, &spike);
+                let of =
+                    if gap.len_ns < EVIDENCE_FROM { &mut all.shorter } else { &mut all.longer };
+                of.add(&spike);
+                spikes.push(spike);
+            }
+        }
+        all.spikes.kinds = kinds.into_values().collect();
+        all.spikes.kinds.sort_by_key(|of: &KindCount| std::cmp::Reverse(of.total_ns));
+        spikes.sort_by_key(|spike| std::cmp::Reverse(spike.len_ns));
+        all.spikes.omitted += spikes.len().saturating_sub(KEPT) as u64;
+        spikes.truncate(KEPT);
+        spikes.sort_by_key(|spike| spike.start_ns);
+        all.spikes.spikes = spikes;
+        all
+    }
+
+    /// The median gap of those with evidence; `None` without any.
+    pub fn typical(jitter: &Jitter) -> Option<Nanos> {
+        let gaps = jitter.cpus.iter().flat_map(|cpu| &cpu.gaps).map(|gap| gap.len_ns);
+        let mut lengths: Vec<_> = gaps.filter(|&len| len >= EVIDENCE_FROM).collect();
+        lengths.sort_unstable();
+        lengths.get(lengths.len() / 2).copied()
+    }
+
+    /// Table `jitter_coverage` and spikes `jitter_explained`.
+    pub fn sections(self) -> Vec<Section> {
+        let columns = ["gaps_of", "gaps", "explained_pct", "time_us", "explained_time_pct"];
+        let title = "How much of the gaps is explained";
+        let mut table = Table::new("jitter_coverage", title, &columns);
+        table.rows.push(self.longer.row("1 µs and more"));
+        table.rows.push(self.shorter.row("less: may be beyond evidence"));
+        vec![Section::Table(table), Section::Spikes(self.spikes)]
+    }
+}
+
+fn window(gap: &Gap, cpu: usize, thread: &Thread) -> Window {
+    Window {
+        thread: thread.clone(),
+        start_ns: gap.start_ns,
+        end_ns: gap.start_ns + gap.len_ns.0,
+        cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
+        spins: true,
+    }
+}
+
+fn count(kinds: &mut BTreeMap<Kind, KindCount>, spike: &Spike) {
+    let none = |kind| KindCount { kind, spikes: 0, total_ns: Nanos(0), max_ns: Nanos(0) };
+    for segment in &spike.segments {
+        kinds.entry(segment.kind).or_insert_with(|| none(segment.kind)).total_ns += segment.len_ns;
+    }
+    let kind = spike.kind();
+    let named = kinds.entry(kind).or_insert_with(|| none(kind));
+    named.spikes += 1;
+    named.max_ns = named.max_ns.max(spike.len_ns);
+}
