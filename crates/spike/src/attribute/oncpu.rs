@@ -296,13 +296,23 @@ pub(super) fn edges(pieces: &mut [Piece]) {
         let beside = |beside: usize| pieces.get(beside).is_some_and(|piece| !is_open(piece));
         let (neighbour, what) = match (at.checked_sub(1).filter(|&b| beside(b)), at + 1) {
             (Some(before), _) if len <= EXIT => (before, "exit"),
-            (_, after) if len <= ENTRY && beside(after) => (after, "entry"),
+            (_, after) if len <= ENTRY && beside(after) => (carried(pieces, after), "entry"),
             _ => continue,
         };
         let (kind, by) = (pieces[neighbour].kind, pieces[neighbour].by.clone());
         let line = format!("{} of its {what}", Nanos(len));
         pieces[at] = Piece { kind, by, evidence: vec![line], ..pieces[at] };
     }
+}
+
+/// The piece that an interruption was for: a call by another CPU that raised a softirq was only sent
+/// to have that done.
+fn carried(pieces: &[Piece], first: usize) -> usize {
+    let carrier = &pieces[first];
+    let then = (first + 1..pieces.len())
+        .find(|&at| !is_open(&pieces[at]) || pieces[at].len() > EXIT)
+        .filter(|&at| pieces[at].kind == Kind::Softirq && pieces[at].len() > carrier.len());
+    then.filter(|_| carrier.kind == Kind::Ipi).unwrap_or(first)
 }
 
 fn is_open(piece: &Piece) -> bool {

@@ -1,5 +1,6 @@
 //! Where an injector works: its CPUs, its time, and how it says what happened.
 
+use std::fs;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Mutex;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use quietcore_measure::{CpuSet, Nanos};
 use quietcore_sys::clock::{self, KernelClock};
 use quietcore_sys::sched::{self, Class};
-use rustix::time::{ClockId, clock_getres, clock_gettime};
+use rustix::time::{ClockId, clock_getres};
 
 pub use super::protocol::Span;
 use super::protocol::{Line, Report};
@@ -57,7 +58,7 @@ pub struct Stage {
     duration: Nanos,
     stop: &'static AtomicBool,
     /// Nanoseconds between two ticks, and when one is due.
-    tick: (u64, u64),
+    tick: (u64, Option<u64>),
     name: String,
     lines: Mutex<Sender<Line>>,
 }
@@ -81,6 +82,9 @@ impl Stage {
     ) -> io::Result<()> {
         let (sender, lines) = mpsc::channel();
         let allowed = sched::affinity(sched::CALLER).map_err(io::Error::other)?;
+        // Only a CPU that is busy has a tick, and that is the one this runs on.
+        sched::place(sched::CALLER, &[cpu].into_iter().collect()).map_err(io::Error::other)?;
+        let tick = tick(cpu);
         let elsewhere = allowed.minus(&[cpu].into_iter().collect());
         if !elsewhere.is_empty() {
             sched::place(sched::CALLER, &elsewhere).map_err(io::Error::other)?;
@@ -92,7 +96,7 @@ impl Stage {
             elsewhere,
             duration,
             stop,
-            tick: tick(),
+            tick,
             name,
             lines: Mutex::new(sender),
         };
@@ -206,14 +210,14 @@ impl Stage {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The ticks' period and the moment of one of them.
-    pub fn tick(&self) -> (u64, u64) {
+    /// The ticks' period and when one of them is due on the victim's CPU, where that can be known.
+    pub fn tick(&self) -> (u64, Option<u64>) {
         self.tick
     }
 
     /// A moment at least `after` nanoseconds from `from` on that is far from any tick.
     pub fn quiet_moment(&self, from: u64, after: u64) -> u64 {
-        let (period, due) = self.tick;
+        let (period, due) = (self.tick.0, self.tick.1.unwrap_or_default());
         let at = from + after;
         let phase = (at + period - due % period) % period;
         let quiet: Range<u64> = period / 4..period * 3 / 4;
@@ -327,26 +331,38 @@ pub fn random() -> u64 {
     RandomState::new().hash_one(now())
 }
 
-/// The ticks' period and the moment of one of them, from the clock that only ticks move.
-fn tick() -> (u64, u64) {
-    let ns = |time: rustix::time::Timespec| {
-        time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
-    };
-    let coarse = || ns(clock_gettime(ClockId::MonotonicCoarse));
-    let period = ns(clock_getres(ClockId::MonotonicCoarse)).max(1);
-    let moved = || {
-        let (before, begin) = (coarse(), now());
-        // A machine that is idle elsewhere may skip ticks, but not many.
-        while coarse() == before && now() - begin < 16 * period {}
-        now()
-    };
-    // It is seen to move some time after the tick was due, never before: the earliest is nearest.
-    let first = moved();
-    let mut earliest = 0;
-    for _ in 0..24 {
-        let late = i64::try_from((moved() - first) % period).unwrap_or_default();
-        let whole = i64::try_from(period).unwrap_or(i64::MAX);
-        earliest = earliest.min(if late > whole / 2 { late - whole } else { late });
+/// The ticks' period and when one of them is due on the CPU that this runs on, as the kernel's own
+/// list of timers says; `None` where that cannot be read.
+fn tick(cpu: usize) -> (u64, Option<u64>) {
+    let resolution = clock_getres(ClockId::MonotonicCoarse);
+    let period = resolution.tv_nsec.unsigned_abs().max(1);
+    let list = fs::read_to_string("/proc/timer_list").unwrap_or_default();
+    (period, tick_due(&list, cpu))
+}
+
+/// The tick's moment in the text of /proc/timer_list.
+fn tick_due(list: &str, cpu: usize) -> Option<u64> {
+    let head = format!("cpu: {cpu}");
+    let mut lines = list.lines().skip_while(|line| *line != head).skip(1);
+    lines.by_ref().take_while(|line| !line.starts_with("cpu: ")).find(|line| {
+        ["tick_nohz_handler", "tick_sched_timer"].iter().any(|name| line.contains(name))
+    })?;
+    let expires = lines.next()?.trim_start().strip_prefix("# expires at ")?;
+    expires.split('-').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tick_of_each_cpu_is_found_among_its_timers() {
+        let list = "Timer List Version: v0.10\ncpu: 0\n clock 0:\n #0: <0>, hrtimer_wakeup, S:01\n \
+                    # expires at 5-6 nsecs [in 1 to 2 nsecs]\n #1: <0>, tick_nohz_handler, S:01\n \
+                    # expires at 4000000-4000000 nsecs [in 9 to 9 nsecs]\n\ncpu: 1\n \
+                    #0: <0>, tick_sched_timer, S:01\n # expires at 6000000-6000000 nsecs [in 1 to 1 nsecs]\n\
+                    cpu: 2\n #0: <0>, hrtimer_wakeup, S:01\n # expires at 7-7 nsecs\n";
+        let due = [0, 1, 2, 3].map(|cpu| tick_due(list, cpu));
+        assert_eq!(due, [Some(4_000_000), Some(6_000_000), None, None]);
     }
-    (period, first.saturating_add_signed(earliest))
 }

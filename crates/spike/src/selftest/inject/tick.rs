@@ -6,8 +6,8 @@ use quietcore_sys::sched::Class;
 use crate::selftest::Injector;
 use crate::selftest::stage::{NotHere, Span, Stage, now};
 
-/// A tick is seen when it has been handled: so long before, it was delivered and began.
-const EARLY: u64 = 15_000;
+/// The moment of a tick, delivery by a host included.
+const LATE: u64 = 20_000;
 
 pub const INJECTOR: Injector = Injector {
     name: "tick",
@@ -20,13 +20,15 @@ pub const INJECTOR: Injector = Injector {
 
 fn run(stage: &Stage) -> Result<(), NotHere> {
     let (period, due) = stage.tick();
+    let due =
+        due.ok_or_else(|| NotHere("/proc/timer_list does not say when ticks are due".into()))?;
     let victim = stage.be_victim(Class::Fifo { priority: 20 })?;
     let log = stage.log();
     let begin = now();
     victim.spin();
     let first = begin + period - (begin + period - due % period) % period;
-    for end in (first..now()).step_by(usize::try_from(period).unwrap_or(usize::MAX)) {
-        log.caused(Span { start: end.saturating_sub(EARLY), end });
+    for start in (first..now() - LATE).step_by(usize::try_from(period).unwrap_or(usize::MAX)) {
+        log.caused(Span { start, end: start + LATE });
     }
     Ok(())
 }
