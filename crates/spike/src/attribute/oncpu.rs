@@ -305,13 +305,14 @@ pub(super) fn edges(pieces: &mut [Piece]) {
     }
 }
 
-/// The piece that an interruption was for: a call by another CPU that raised a softirq was only sent
-/// to have that done.
+/// The piece that an interruption was for: a call by another CPU that raised a softirq, or made the
+/// scheduler look, was only sent to have that done.
 fn carried(pieces: &[Piece], first: usize) -> usize {
     let carrier = &pieces[first];
     let then = (first + 1..pieces.len())
         .find(|&at| !is_open(&pieces[at]) || pieces[at].len() > EXIT)
-        .filter(|&at| pieces[at].kind == Kind::Softirq && pieces[at].len() > carrier.len());
+        .filter(|&at| matches!(pieces[at].kind, Kind::Softirq | Kind::Preempted))
+        .filter(|&at| pieces[at].len() > carrier.len());
     then.filter(|_| carrier.kind == Kind::Ipi).unwrap_or(first)
 }
 

@@ -52,7 +52,8 @@ func main() {
 			wall := time.Now().UnixNano() - monotonic()
 			for ; last < m.NumGC; last++ {
 				end := int64(m.PauseEnd[last%256]) - wall
-				fmt.Println("caused", end-int64(m.PauseNs[last%256]), end)
+				// The length is that of two stops, of which this is the second's end.
+				fmt.Println("caused", end-int64(m.PauseNs[last%256])/4, end)
 			}
 			for len(felt) > 0 {
 				f := <-felt

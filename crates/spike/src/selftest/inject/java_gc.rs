@@ -15,13 +15,20 @@ const SOURCE: &str = r#"
 import java.nio.file.*;
 public class Churn {
     static volatile Object sink;
+    // The JVM notes a pause when it gets a CPU to do so, which must not take long.
+    static void rest() {
+        try { Thread.sleep(2); } catch (InterruptedException e) { throw new RuntimeException(e); }
+    }
     public static void main(String[] args) throws Exception {
         String tid = Files.readSymbolicLink(Path.of("/proc/thread-self")).getFileName().toString();
         System.out.println("victim " + tid + " 0");
         System.in.read();
         Thread churn = new Thread(() -> {
             Object[] kept = new Object[20000];
-            for (int i = 0; ; i++) { kept[i % kept.length] = sink = new byte[1024]; }
+            for (int i = 0; ; i++) {
+                kept[i % kept.length] = sink = new byte[1024];
+                if (i % 2000 == 0) rest();
+            }
         });
         churn.setDaemon(true);
         churn.start();

@@ -15,8 +15,7 @@ const FILE: &str = "/proc/sys/vm/stat_refresh";
 pub const INJECTOR: Injector = Injector {
     name: "kworker",
     about: "work queued on every CPU: vm.stat_refresh",
-    // Another CPU asks for it, and that interrupt can take longer than the work.
-    expects: &[Kind::Preempted, Kind::Ipi],
+    expects: &[Kind::Preempted],
     spins: true,
     threshold: Nanos::from_us(1),
     run,
