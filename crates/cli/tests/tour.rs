@@ -53,6 +53,46 @@ fn it_leaves_a_page_and_the_run_it_was_made_from() {
 }
 
 #[test]
+#[ignore = "needs root (BPF): cargo test -p quietcore-cli --test tour -- --ignored"]
+fn root_it_says_what_the_gaps_were_made_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, run) = shown(&mut tour(dir.path(), &["--quiet"]), dir.path());
+    let sections = run["sections"].as_array().unwrap();
+    let named = |name: &str| sections.iter().find(|s| s["name"] == name).unwrap();
+    let spikes = named("jitter_explained")["spikes"].as_array().unwrap();
+    assert!(!spikes.is_empty());
+    for spike in spikes {
+        let lengths = spike["segments"].as_array().unwrap().iter();
+        let sum: u64 = lengths.map(|segment| segment["len_ns"].as_u64().unwrap()).sum();
+        assert_eq!(spike["len_ns"], sum, "{spike}");
+    }
+    let gaps: u64 = named("jitter")["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row[2].as_u64().unwrap())
+        .sum();
+    let covered = named("jitter_coverage")["rows"].as_array().unwrap().iter();
+    assert_eq!(covered.map(|row| row[2].as_u64().unwrap()).sum::<u64>(), gaps);
+}
+
+#[test]
+#[ignore = "needs root (to give it up): cargo test -p quietcore-cli --test tour -- --ignored"]
+fn root_without_the_right_it_measures_the_gaps_and_says_that_their_causes_are_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let mut tour = tour(dir.path(), &["--quiet"]);
+    let (_, run) = shown(tour.uid(65534).gid(65534), dir.path());
+    let sections = program::sections(&run);
+    assert!(
+        sections.contains(&"jitter") && !sections.contains(&"jitter_explained"),
+        "{sections:?}"
+    );
+    let notes = run["validity"]["notes"].to_string();
+    assert!(notes.contains("what the gaps were made of is not known"), "{notes}");
+}
+
+#[test]
 fn what_it_cannot_do_is_one_line_before_anything_is_measured() {
     let dir = tempfile::tempdir().unwrap();
     // An hour: this ends only if nothing is measured.

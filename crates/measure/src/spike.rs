@@ -199,6 +199,27 @@ pub struct Spikes {
     pub omitted: u64,
 }
 
+impl Spikes {
+    /// Adds those of another measurement, as of another CPU.
+    pub fn merge(&mut self, other: Self) {
+        self.threshold_ns = self.threshold_ns.max(other.threshold_ns);
+        self.omitted += other.omitted;
+        for more in other.kinds {
+            match self.kinds.iter_mut().find(|there| there.kind == more.kind) {
+                Some(there) => {
+                    there.spikes += more.spikes;
+                    there.total_ns += more.total_ns;
+                    there.max_ns = there.max_ns.max(more.max_ns);
+                }
+                None => self.kinds.push(more),
+            }
+        }
+        self.kinds.sort_by_key(|of| std::cmp::Reverse(of.total_ns));
+        self.spikes.extend(other.spikes);
+        self.spikes.sort_by_key(|spike| spike.start_ns);
+    }
+}
+
 /// How much one kind is to blame for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KindCount {
@@ -261,6 +282,26 @@ mod tests {
         );
         assert!(!spike(10, vec![segment(0, 4, Kind::User, "")]).adds_up());
         assert!(spike(0, vec![]).adds_up());
+    }
+
+    #[test]
+    fn spikes_of_two_measurements_are_counted_together() {
+        let of = |kind, spikes, total, max| {
+            let (total_ns, max_ns) = (Nanos(total), Nanos(max));
+            KindCount { kind, spikes, total_ns, max_ns }
+        };
+        let at = |start_ns| Spike { start_ns, ..Spike::default() };
+        let all = |kinds, starts: &[u64], omitted| Spikes {
+            kinds,
+            spikes: starts.iter().copied().map(at).collect(),
+            omitted,
+            ..Spikes::default()
+        };
+        let mut sum = all(vec![of(Kind::Tick, 2, 10, 6)], &[5, 9], 1);
+        sum.merge(all(vec![of(Kind::Ipi, 1, 90, 90), of(Kind::Tick, 3, 20, 8)], &[7], 4));
+        assert_eq!(sum.kinds, [of(Kind::Ipi, 1, 90, 90), of(Kind::Tick, 5, 30, 8)]);
+        assert_eq!(sum.spikes.iter().map(|spike| spike.start_ns).collect::<Vec<_>>(), [5, 7, 9]);
+        assert_eq!(sum.omitted, 5);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use quietcore_bpf::{Set, Settings, Watch};
-use quietcore_measure::{Cell, Gap, Kind, KindCount, Nanos, Section, Spike, Spikes, Table, Thread};
+use quietcore_measure::{
+    Cell, CpuSet, Gap, Kind, KindCount, Nanos, Section, Spike, Spikes, Table, Thread,
+};
 
 use crate::attribute::Window;
 use crate::jitter::Jitter;
@@ -32,6 +34,7 @@ pub fn recorder() -> Settings {
 pub struct Explained {
     /// The gaps by kind, and the longest with their segments.
     pub spikes: Spikes,
+    cpus: CpuSet,
     longer: Coverage,
     shorter: Coverage,
 }
@@ -59,12 +62,13 @@ impl Coverage {
         self.explained_ns += spike.len_ns.0 - dark;
     }
 
-    fn row(&self, name: &str) -> Vec<Cell> {
+    fn row(&self, cpus: &CpuSet, name: &str) -> Vec<Cell> {
         let pct = |part: u64, all: u64| match all {
             0 => Cell::Empty,
             _ => (part as f64 / all as f64 * 100.0).into(),
         };
         vec![
+            cpus.to_string().into(),
             name.into(),
             self.gaps.into(),
             pct(self.explained, self.gaps),
@@ -83,6 +87,7 @@ impl Explained {
                 title: "What the gaps were made of".into(),
                 ..Spikes::default()
             },
+            cpus: jitter.cpus.iter().map(|cpu| cpu.cpu).collect(),
             longer: Coverage::default(),
             shorter: Coverage::default(),
         };
@@ -125,11 +130,11 @@ impl Explained {
 
     /// Table `jitter_coverage` and spikes `jitter_explained`.
     pub fn sections(self) -> Vec<Section> {
-        let columns = ["gaps_of", "gaps", "explained_pct", "time_us", "explained_time_pct"];
+        let columns = ["cpus", "gaps_of", "gaps", "explained_pct", "time_us", "explained_time_pct"];
         let title = "How much of the gaps is explained";
         let mut table = Table::new("jitter_coverage", title, &columns);
-        table.rows.push(self.longer.row("1 µs and more"));
-        table.rows.push(self.shorter.row("less: may be beyond evidence"));
+        table.rows.push(self.longer.row(&self.cpus, "1 µs and more"));
+        table.rows.push(self.shorter.row(&self.cpus, "less: may be beyond evidence"));
         vec![Section::Table(table), Section::Spikes(self.spikes)]
     }
 }

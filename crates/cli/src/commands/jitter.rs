@@ -183,7 +183,7 @@ impl Jitter {
 
 /// Measures with the recorder running, after a short measurement without it that tells what the
 /// recorder adds.
-fn explain(
+pub(super) fn explain(
     settings: &JitterSettings,
     host: &Host,
     stop: &AtomicBool,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
+use quietcore_bpf::BpfError;
 use quietcore_console::{
     Exit, Output, Progress, Stopwatch, check_online, cpus, duration, interrupted,
 };
@@ -16,12 +17,13 @@ use quietcore_host::knobs::Cores;
 use quietcore_host::plan::{Reach, plan};
 use quietcore_host::profile::Profile;
 use quietcore_host::{Audit, Scope, Waivers, audit, power};
-use quietcore_measure::{CpuSet, Nanos, Section, Status, Table};
+use quietcore_measure::{CpuSet, Nanos, Section, Status, Table, Verdict};
 use quietcore_report::Format;
 use quietcore_spike::{Jitter, JitterSettings, SpikeError, Wake, WakeSettings};
 use quietcore_sys::Host;
 
 use super::audit::{today, watch_counters};
+use super::jitter::explain;
 use parts::Parts;
 
 /// Time between two timed wake-ups.
@@ -30,8 +32,9 @@ const PERIOD: Nanos = Nanos::from_ms(1);
 /// Look at this host in one go: audit, idle states, jitter; one HTML report
 ///
 /// Audits the host, watches its counters for two seconds, then measures two CPUs: every gap of a
-/// spinning thread, and how late timed wake-ups come; shows what `apply` would change. Changes nothing. Writes an HTML page and the
-/// JSON it was made from; prints a summary. Root sees more.
+/// spinning thread and what it was made of (BPF), and how late timed wake-ups come; shows what
+/// `apply` would change. Changes nothing. Writes an HTML page and the JSON it was made from; prints
+/// a summary. Root sees more.
 #[derive(Args, Debug)]
 pub struct Tour {
     /// The CPUs to measure [default: two of those meant for latency, else the last two]
@@ -120,10 +123,26 @@ impl Tour {
         Ok(Exit::findings(failed))
     }
 
-    fn jitter(&self, facts: &Facts, cpus: &CpuSet, output: &Output) -> Result<Jitter, SpikeError> {
+    /// The gaps, and what they were made of where BPF is possible.
+    fn jitter(
+        &self,
+        facts: &Facts,
+        cpus: &CpuSet,
+        output: &Output,
+    ) -> anyhow::Result<(Jitter, Vec<Section>)> {
         let settings = JitterSettings::new(cpus.clone(), self.duration);
         let bar = Progress::time(output, "jitter", self.duration);
-        Jitter::run(&settings, facts.host(), interrupted(), |elapsed| bar.set(elapsed.0))
+        let progress = |elapsed: Nanos| bar.set(elapsed.0);
+        let (host, stop) = (facts.host(), interrupted());
+        match explain(&settings, host, stop, progress) {
+            Err(error) if error.is::<BpfError>() => {
+                let mut jitter = Jitter::run(&settings, host, stop, progress)?;
+                let note = format!("what the gaps were made of is not known: {error:#}");
+                jitter.validity.note(Verdict::Valid, note);
+                Ok((jitter, Vec::new()))
+            }
+            result => result,
+        }
     }
 
     fn wake(&self, facts: &Facts, cpus: &CpuSet, output: &Output) -> Result<Wake, SpikeError> {

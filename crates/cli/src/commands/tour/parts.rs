@@ -10,6 +10,7 @@ use super::taxonomy::taxonomy;
 pub struct Parts {
     pub validity: Validity,
     jitter: Vec<Jitter>,
+    causes: Vec<Section>,
     wake: Vec<Wake>,
 }
 
@@ -19,13 +20,15 @@ impl Parts {
         self.validity.note(Verdict::Incomplete, format!("{part}: {what}"));
     }
 
-    pub fn jitter(&mut self, result: Result<Jitter, SpikeError>) {
+    /// A measurement, and the sections that say what its gaps were made of.
+    pub fn jitter(&mut self, result: anyhow::Result<(Jitter, Vec<Section>)>) {
         match result {
-            Ok(jitter) => {
+            Ok((jitter, causes)) => {
                 self.trust("jitter", &jitter.validity);
                 self.jitter.push(jitter);
+                self.causes.extend(causes);
             }
-            Err(error) => self.note("jitter", &error.to_string()),
+            Err(error) => self.note("jitter", &format!("{error:#}")),
         }
     }
 
@@ -55,8 +58,9 @@ impl Parts {
         let first = taxonomy(&findings.findings, &self.jitter, &self.wake);
         let mut sections = vec![Section::Table(first), Section::Findings(findings)];
         sections.extend(power.into_iter().map(Section::Table));
-        let measured = self.jitter.iter().map(Jitter::sections);
-        for section in measured.chain(self.wake.iter().map(Wake::sections)).flatten() {
+        let jitter = self.jitter.iter().flat_map(Jitter::sections);
+        let wake = self.wake.iter().flat_map(Wake::sections);
+        for section in jitter.chain(self.causes.clone()).chain(wake) {
             join(&mut sections, section);
         }
         sections
@@ -75,6 +79,7 @@ fn join(sections: &mut Vec<Section>, section: Section) {
             there.span_ns = there.span_ns.max(more.span_ns);
             there.series.extend(more.series);
         }
+        (Some(Section::Spikes(there)), Section::Spikes(more)) => there.merge(more),
         (_, section) => sections.push(section),
     }
 }
