@@ -46,11 +46,11 @@ const LINTS: Step = cargo(
 );
 const LAYERS: Step = cargo("layers", &["xtask", "layers"]);
 const UNIT: Step = cargo("unit tests", &["test", "--workspace", "--lib", "--bins", "--quiet"]);
-const TESTS: Step = cargo("tests", &["test", "--workspace", "--quiet"]);
+const TESTS: Step = cargo("tests", &["test", "--workspace", "--no-fail-fast", "--quiet"]);
 /// What changes the host, pins or is denied needs root; such tests are ignored without it.
 const ROOT_TESTS: Step = cargo(
     "tests, those for root among them",
-    &["test", "--workspace", "--quiet", "--", "--include-ignored"],
+    &["test", "--workspace", "--no-fail-fast", "--quiet", "--", "--include-ignored"],
 );
 const DOCS: Step = Step {
     environment: &[("RUSTDOCFLAGS", "--deny warnings")],

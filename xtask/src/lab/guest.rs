@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::host::{self, Dirs};
 use super::kernel::Kernel;
@@ -20,6 +22,10 @@ const SLACK: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
 /// Enough for a panic with its stack.
 const TAIL_LINES: usize = 50;
+
+/// What a guest writes to its kernel's log to have its host stand still for [`STALL_FOR`].
+pub const STALL: &str = "lab: stall";
+const STALL_FOR: Duration = Duration::from_secs(1);
 
 /// How a guest that came up went on.
 pub struct Outcome {
@@ -60,11 +66,16 @@ pub fn run(
     let mut qemu = Guard(command.spawn().context("cannot start qemu-system-x86_64")?);
 
     let mut boot = None;
+    let mut stalled = 0;
     let seconds: u64 = steps.iter().map(|step| step.seconds).sum();
     let whole = BOOT_LIMIT + Duration::from_secs(seconds) + SLACK;
     let status = loop {
         if boot.is_none() && fs::metadata(&channel).is_ok_and(|m| m.len() > 0) {
             boot = Some(begin.elapsed());
+        }
+        if stalls_asked_for(dir) > stalled {
+            stall(&qemu.0)?;
+            stalled += 1;
         }
         if let Some(status) = qemu.0.try_wait().context("waiting for QEMU")? {
             break Some(status);
@@ -91,6 +102,19 @@ pub fn run(
         // Both the loop's look and the end may come between two polls.
         boot: boot.unwrap_or_else(|| begin.elapsed()),
     })
+}
+
+fn stalls_asked_for(dir: &Path) -> usize {
+    let console = fs::read(dir.join("console.log")).unwrap_or_default();
+    String::from_utf8_lossy(&console).matches(STALL).count()
+}
+
+/// What a host that has no time for a guest does to it: its clocks go on, its CPUs do not.
+fn stall(qemu: &Child) -> Result<()> {
+    let pid = Pid::from_raw(i32::try_from(qemu.id()).context("a process's number")?);
+    kill(pid, Signal::SIGSTOP).context("stopping QEMU")?;
+    thread::sleep(STALL_FOR);
+    kill(pid, Signal::SIGCONT).context("letting QEMU go on")
 }
 
 fn ending(status: Option<ExitStatus>, after: Duration) -> String {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::evidence::{Evidence, Finding, findings};
 use super::kernel::Series;
-use super::scenarios::{cstates, isolated, kills, numa, recorder, smi, typo};
+use super::scenarios::{cstates, isolated, kills, numa, recorder, smi, stall, typo};
 use super::tally::Tally;
 
 /// Every scenario, in the order in which they run.
@@ -22,6 +22,7 @@ pub const ALL: &[&Scenario] = &[
     &smi::SCENARIO,
     &numa::SCENARIO,
     &recorder::SCENARIO,
+    &stall::SCENARIO,
     &kills::SCENARIO,
 ];
 

@@ -1,7 +1,7 @@
 //! What a stretch of a thread's life was made of. Pure: the same events give the same answer.
 //!
-//! First the window is cut into stretches in which the thread had a CPU or had none ([`track`]).
-//! Each of these is cut again by what was going on, innermost first ([`oncpu`], [`offcpu`]). A cut
+//! First the window is cut into stretches in which the thread had a CPU or had none (`track`).
+//! Each of these is cut again by what was going on, innermost first (`oncpu`, `offcpu`). A cut
 //! never leaves a hole, so the segments add up to the window; what no event covers says so.
 
 mod blocked;

@@ -6,4 +6,5 @@ pub mod kills;
 pub mod numa;
 pub mod recorder;
 pub mod smi;
+pub mod stall;
 pub mod typo;
