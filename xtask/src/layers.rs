@@ -18,6 +18,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("quietcore-facts", 2),
     ("quietcore-host", 3),
     ("quietcore-spike", 3),
+    ("quietcore-feed", 3),
     ("quietcore-cli", 5),
 ];
 

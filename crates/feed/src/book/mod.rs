@@ -1,0 +1,1 @@
+//! An order book of price levels.

@@ -1,0 +1,4 @@
+//! The `quietcore-feed` command.
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! JSON as venues send it, without a tree and without copies.

@@ -1,0 +1,1 @@
+//! Where a message's time went.

@@ -1,0 +1,1 @@
+//! Keeps one instrument's book proven continuous, or says that it is not.

@@ -1,0 +1,1 @@
+//! TLS: the handshake is rustls's, the record path our own.

@@ -1,0 +1,1 @@
+//! The exchanges: one folder each.
