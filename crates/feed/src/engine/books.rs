@@ -1,0 +1,279 @@
+//! What the messages are for: instruments, their books, whoever wants to know.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+
+use super::clock::HotClock;
+use super::handler::Handler;
+use super::keeper::Notice;
+use super::link::{Arrival, Take};
+use super::tape::Tape;
+use crate::market::{Depth, Levels, Says};
+use crate::stages::{Kind, Laps, Passed, Recorder};
+use crate::sync::{Market, MarketConfig, Outcome, State};
+use crate::venues::Venue;
+
+/// Room for the levels of a message without asking for more: ten times what the longest had.
+const LEVELS: usize = 16 << 10;
+
+/// What could not be used. All of it was left out, and nothing of it is in a book.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unused {
+    /// Texts that are not what the venue documents.
+    pub malformed: u64,
+    /// Messages of instruments that were not asked for.
+    pub not_asked_for: u64,
+    /// Trades that had come before, by another connection.
+    pub old_trades: u64,
+}
+
+/// The instruments of an engine.
+#[derive(Debug)]
+pub(super) struct Books<H> {
+    venue: &'static dyn Venue,
+    pub symbols: Vec<String>,
+    numbers: HashMap<Vec<u8>, usize>,
+    pub markets: Vec<Market>,
+    last_trade: Vec<Option<u64>>,
+    /// Which connection each book comes by.
+    pub source: Vec<Option<usize>>,
+    /// Whether a change came by the successor of the connection that brings the book.
+    is_covered: Vec<bool>,
+    /// Whether a snapshot is on its way.
+    pub is_asked: Vec<bool>,
+    /// How many snapshots were asked for since the book was last live.
+    pub tries: Vec<u32>,
+    levels: Levels,
+    pub handler: H,
+    recorder: Recorder,
+    pub tape: Option<Tape>,
+    notices: Sender<Notice>,
+    pub clock: HotClock,
+    pub unused: Unused,
+    /// Instruments that need a snapshot.
+    pub wanting: Vec<usize>,
+    /// The connection that is being read.
+    current: usize,
+    /// Whether it is the successor of one that still works.
+    is_successor: bool,
+}
+
+impl<H: Handler> Books<H> {
+    pub fn new(
+        venue: &'static dyn Venue,
+        symbols: &[String],
+        handler: H,
+        recorder: Recorder,
+        notices: Sender<Notice>,
+        clock: HotClock,
+    ) -> Self {
+        let rule = venue.rule();
+        let count = symbols.len();
+        let numbers = symbols.iter().enumerate();
+        Self {
+            venue,
+            symbols: symbols.to_vec(),
+            numbers: numbers.map(|(n, name)| (name.to_ascii_uppercase().into_bytes(), n)).collect(),
+            markets: (0..count).map(|_| Market::new(rule, MarketConfig::default())).collect(),
+            last_trade: vec![None; count],
+            source: vec![None; count],
+            is_covered: vec![false; count],
+            is_asked: vec![false; count],
+            tries: vec![0; count],
+            levels: Levels::with_room(LEVELS),
+            handler,
+            recorder,
+            tape: None,
+            notices,
+            clock,
+            unused: Unused::default(),
+            wanting: Vec::with_capacity(count),
+            current: 0,
+            is_successor: false,
+        }
+    }
+
+    /// What follows comes by this connection.
+    #[inline]
+    pub fn from(&mut self, connection: usize, is_successor: bool) {
+        self.current = connection;
+        self.is_successor = is_successor;
+    }
+
+    /// A connection has got a successor, which has to show that it works.
+    pub fn expect(&mut self, connection: usize) {
+        for (covered, source) in self.is_covered.iter_mut().zip(&self.source) {
+            *covered &= *source != Some(connection);
+        }
+    }
+
+    /// Whether the successor of a connection has brought a change of each of its books.
+    pub fn is_covered(&self, connection: usize) -> bool {
+        let mut books = self.source.iter().zip(&self.is_covered);
+        books.all(|(source, covered)| *source != Some(connection) || *covered)
+    }
+
+    /// The instrument that a message names; the only one where it names none.
+    #[inline]
+    fn number(&self, symbol: &[u8]) -> Option<usize> {
+        match symbol {
+            [] => (self.markets.len() == 1).then_some(0),
+            _ => self.numbers.get(symbol).copied().or_else(|| {
+                self.symbols.iter().position(|s| s.as_bytes().eq_ignore_ascii_case(symbol))
+            }),
+        }
+    }
+
+    #[inline]
+    fn depth(&mut self, number: usize, depth: &Depth) {
+        self.source[number] = Some(self.current);
+        self.is_covered[number] |= self.is_successor;
+        let was = self.markets[number].state();
+        let outcome = self.markets[number].on_depth(depth, &self.levels);
+        self.became(number, was, outcome);
+    }
+
+    /// A snapshot that was asked for.
+    pub fn snapshot(&mut self, number: usize, depth: &Depth, levels: &Levels) {
+        let was = self.markets[number].state();
+        let outcome = self.markets[number].on_depth(depth, levels);
+        self.became(number, was, outcome);
+        self.tell(number);
+    }
+
+    /// Notes what a message did to the state of a book.
+    #[inline]
+    fn became(&mut self, number: usize, was: State, outcome: Outcome) {
+        let market = &self.markets[number];
+        let is = market.state();
+        if was != is {
+            self.changed(number, is, outcome);
+        }
+        if self.markets[number].needs_snapshot() && !self.is_asked[number] {
+            self.is_asked[number] = true;
+            self.wanting.push(number);
+        }
+    }
+
+    #[cold]
+    fn changed(&mut self, number: usize, is: State, outcome: Outcome) {
+        let symbol = self.symbols[number].clone();
+        let notice = match is {
+            State::Live => {
+                self.tries[number] = 0;
+                Notice::Synced { symbol }
+            }
+            State::Waiting => {
+                self.handler.lost(number);
+                let why = match outcome {
+                    Outcome::Gap => "a change is missing",
+                    Outcome::Crossed => "the best bid is not below the best ask",
+                    Outcome::ChecksumMismatch => "it is not what the venue's checksum is of",
+                    _ => "a new snapshot is needed",
+                };
+                Notice::Unsynced { symbol, why: why.to_owned() }
+            }
+        };
+        self.notify(notice);
+    }
+
+    /// Tells people something.
+    pub fn notify(&self, notice: Notice) {
+        // Nobody has to listen.
+        let _ = self.notices.send(notice);
+    }
+
+    /// The strategy hears of a book that is proven.
+    #[inline]
+    fn tell(&mut self, number: usize) {
+        let market = &self.markets[number];
+        if market.state() == State::Live {
+            self.handler.book(number, market);
+        }
+    }
+
+    /// The books that come by this connection age from now on.
+    pub fn interrupted(&mut self, connection: usize) {
+        for number in 0..self.markets.len() {
+            if self.source[number] != Some(connection) {
+                continue;
+            }
+            let was = self.markets[number].state();
+            self.markets[number].interrupt();
+            if was == State::Live {
+                self.handler.lost(number);
+                let why = "its connection is lost".to_owned();
+                self.notify(Notice::Unsynced { symbol: self.symbols[number].clone(), why });
+            }
+        }
+    }
+
+    /// What an idle moment is for.
+    pub fn tidy(&mut self) {
+        for market in &mut self.markets {
+            if market.is_untidy() {
+                market.tidy();
+            }
+        }
+    }
+}
+
+impl<H: Handler> Take for Books<H> {
+    #[inline(always)]
+    fn clock(&self) -> &HotClock {
+        &self.clock
+    }
+
+    #[inline]
+    fn take(&mut self, text: &[u8], laps: &mut Laps, arrival: &Arrival) {
+        let read = self.venue.scan(text, &mut self.levels);
+        laps.json(self.clock.now());
+        let (symbol, says) = match read {
+            Ok(message) => (self.number(message.symbol), message.says),
+            Err(_) => {
+                self.unused.malformed += 1;
+                return;
+            }
+        };
+        let kind = match (says, symbol) {
+            (Says::Done(_) | Says::Other, _) => Kind::Other,
+            (Says::Refused(words), _) => {
+                let words = String::from_utf8_lossy(words).into_owned();
+                self.notify(Notice::Refused { words });
+                Kind::Other
+            }
+            (_, None) => {
+                self.unused.not_asked_for += 1;
+                return;
+            }
+            (Says::Depth(depth), Some(number)) => {
+                self.depth(number, &depth);
+                Kind::Depth
+            }
+            (Says::Quote(quote), Some(number)) => {
+                self.markets[number].on_quote(&quote);
+                Kind::Quote
+            }
+            (Says::Trade(_), _) => Kind::Trade,
+            (Says::Mark(_), _) => Kind::Other,
+        };
+        let way = laps.book(self.clock.now());
+        let number = symbol.unwrap_or_default();
+        let in_read = arrival.in_read;
+        self.recorder.record(&Passed { symbol: number as u32, kind, in_read, way });
+        match says {
+            Says::Depth(_) => self.tell(number),
+            Says::Quote(quote) => self.handler.quote(number, &quote),
+            Says::Trade(trade) if self.last_trade[number].is_none_or(|last| last < trade.id) => {
+                self.last_trade[number] = Some(trade.id);
+                self.handler.trade(number, &trade);
+            }
+            Says::Trade(_) => self.unused.old_trades += 1,
+            Says::Mark(mark) => self.handler.mark(number, &mark),
+            _ => {}
+        }
+        if let Some(tape) = &mut self.tape {
+            tape.write(arrival.stamp_ns, text);
+        }
+    }
+}
