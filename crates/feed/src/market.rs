@@ -1,6 +1,7 @@
 //! What a venue says, the same for all venues.
 
 use crate::fixed::Fixed;
+use crate::scan::text::names;
 
 /// Which side of a book.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,8 +123,16 @@ pub enum Says<'a> {
 /// One message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The instrument as the message writes it (upper or lower case); empty where it names none.
+    /// The instrument as the message writes it (upper or lower case, even escaped: compare it with
+    /// [`Message::is_of`]); empty where it names none.
     pub symbol: &'a [u8],
     /// What it says of it.
     pub says: Says<'a>,
+}
+
+impl Message<'_> {
+    /// Is this of the instrument of that name?
+    pub fn is_of(&self, name: &[u8]) -> bool {
+        names(self.symbol, name)
+    }
 }
