@@ -1,1 +1,0 @@
-//! Keeps one instrument's book proven continuous, or says that it is not.
