@@ -9,8 +9,9 @@ use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
 use commands::{
-    apply, audit, compare, completions, confirm, exec, explain, install_service, jitter, offcpu,
-    place, plan, power, profile, report, rollback, schema, selftest, spikes, status, tour, verify,
+    apply, audit, compare, completions, confirm, exec, explain, feed, install_service, jitter,
+    offcpu, place, plan, power, profile, report, rollback, schema, selftest, spikes, status, tour,
+    verify,
 };
 
 /// Find what stands in a Linux host's latency tail, and remove it.
@@ -42,6 +43,7 @@ enum Command {
     Offcpu(offcpu::OffCpu),
     Profile(profile::Profile),
     Selftest(selftest::Selftest),
+    Feed(feed::Feed),
     Exec(exec::Exec),
     Place(place::Place),
     Compare(compare::Compare),
@@ -74,6 +76,7 @@ impl Cli {
             Command::Offcpu(command) => command.run(),
             Command::Profile(command) => command.run(),
             Command::Selftest(command) => command.run(),
+            Command::Feed(command) => command.run(),
             Command::Exec(command) => command.run(),
             Command::Place(command) => command.run(),
             Command::Compare(command) => command.run(),

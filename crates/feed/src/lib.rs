@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod book;
+pub mod commands;
 pub mod engine;
 pub mod fixed;
 pub mod market;

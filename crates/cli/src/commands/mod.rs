@@ -7,6 +7,7 @@ pub mod completions;
 pub mod confirm;
 pub mod exec;
 pub mod explain;
+pub mod feed;
 pub mod install_service;
 pub mod jitter;
 pub mod offcpu;

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
+use quietcore_sys::live;
+
 use super::clock::HotClock;
 use super::handler::Handler;
-use super::keeper::Notice;
+use super::keeper::{Fetched, Notice};
 use super::link::{Arrival, Take};
 use super::tape::Tape;
 use crate::market::{Depth, Levels, Says};
@@ -47,6 +49,8 @@ pub(super) struct Books<H> {
     pub handler: H,
     recorder: Recorder,
     pub tape: Option<Tape>,
+    /// Where every message's span is published for `quietcore explain --spans`.
+    pub live: Option<live::Recorder>,
     notices: Sender<Notice>,
     pub clock: HotClock,
     pub unused: Unused,
@@ -84,6 +88,7 @@ impl<H: Handler> Books<H> {
             handler,
             recorder,
             tape: None,
+            live: None,
             notices,
             clock,
             unused: Unused::default(),
@@ -134,9 +139,20 @@ impl<H: Handler> Books<H> {
     }
 
     /// A snapshot that was asked for.
-    pub fn snapshot(&mut self, number: usize, depth: &Depth, levels: &Levels) {
+    #[cold]
+    pub fn fetched(&mut self, fetched: &Fetched) {
+        let number = fetched.symbol;
+        self.is_asked[number] = false;
+        if let Some(tape) = &mut self.tape {
+            // The answer does not say whose book it is.
+            let symbol = self.symbols[number].to_ascii_lowercase();
+            let mut line = format!("{{\"stream\":\"{symbol}@snapshot\",\"data\":").into_bytes();
+            line.extend_from_slice(&fetched.text);
+            line.push(b'}');
+            tape.write(None, &line);
+        }
         let was = self.markets[number].state();
-        let outcome = self.markets[number].on_depth(depth, levels);
+        let outcome = self.markets[number].on_depth(&fetched.depth, &fetched.levels);
         self.became(number, was, outcome);
         self.tell(number);
     }
@@ -257,10 +273,16 @@ impl<H: Handler> Take for Books<H> {
             (Says::Trade(_), _) => Kind::Trade,
             (Says::Mark(_), _) => Kind::Other,
         };
-        let way = laps.book(self.clock.now());
+        let now = self.clock.now();
+        let way = laps.book(now);
         let number = symbol.unwrap_or_default();
         let in_read = arrival.in_read;
         self.recorder.record(&Passed { symbol: number as u32, kind, in_read, way });
+        if let Some(live) = &mut self.live {
+            let began = now.saturating_sub(way.since_read + way.read + way.wake.unwrap_or(0));
+            let [start, end] = [began, now].map(|ticks| self.clock.monotonic_ns(ticks));
+            live.record(kind as u32, start, end);
+        }
         match says {
             Says::Depth(_) => self.tell(number),
             Says::Quote(quote) => self.handler.quote(number, &quote),

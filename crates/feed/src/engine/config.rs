@@ -136,6 +136,8 @@ pub struct Config {
     pub ring: usize,
     /// Where raw messages are written as they come.
     pub capture: Option<PathBuf>,
+    /// Publish every message's span in shared memory, for `quietcore explain --spans`.
+    pub publish: bool,
 }
 
 impl Config {
@@ -157,6 +159,7 @@ impl Config {
             silence: Duration::from_secs(60),
             ring: 1 << 16,
             capture: None,
+            publish: true,
         }
     }
 

@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
@@ -20,8 +19,19 @@ use crate::venues::{Connection, SnapshotRequest, Venue};
 pub(super) enum Answer {
     /// This connection is open.
     Connected(usize, Box<Dialled>),
-    /// This instrument's book.
-    Snapshot(usize, Depth, Levels),
+    /// A whole book that was asked for.
+    Snapshot(Box<Fetched>),
+}
+
+/// A whole book.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    /// Whose.
+    pub symbol: usize,
+    pub depth: Depth,
+    pub levels: Levels,
+    /// As it came.
+    pub text: Vec<u8>,
 }
 
 /// What people may want to know while it runs.
@@ -145,7 +155,8 @@ impl Keeper {
             let mut levels = Levels::default();
             match venue.scan(&text, &mut levels).map(|message| message.says) {
                 Ok(Says::Depth(depth)) if depth.is_snapshot => {
-                    Ok(Answer::Snapshot(number, depth, levels))
+                    let fetched = Fetched { symbol: number, depth, levels, text };
+                    Ok(Answer::Snapshot(Box::new(fetched)))
                 }
                 Ok(_) => Err(failed("the answer is no snapshot".to_owned(), None)),
                 Err(error) => Err(failed(error.to_string(), None)),
@@ -262,6 +273,7 @@ impl Budget {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[test]
     fn failures_are_spaced_further_and_further_apart() {
@@ -299,14 +311,18 @@ mod tests {
             tries += 1;
             match tries {
                 1 => Err(("it".to_owned(), "no".to_owned(), Some(Duration::ZERO))),
-                _ => Ok(Answer::Snapshot(number, Depth::default(), Levels::default())),
+                _ => {
+                    let (depth, levels) = (Depth::default(), Levels::default());
+                    let fetched = Fetched { symbol: number, depth, levels, text: Vec::new() };
+                    Ok(Answer::Snapshot(Box::new(fetched)))
+                }
             }
         };
         ask.send((7, 0)).unwrap();
         ask.send((7, 0)).unwrap();
         let reply = (answers, notices, Arc::clone(&wake));
         let server = thread::spawn(move || serve(&asked, attempt, &reply, |_, _| Duration::ZERO));
-        assert!(matches!(answered.recv(), Ok(Answer::Snapshot(7, ..))));
+        assert!(matches!(answered.recv(), Ok(Answer::Snapshot(fetched)) if fetched.symbol == 7));
         drop(ask);
         server.join().unwrap();
         assert!(answered.recv().is_err(), "once");

@@ -198,7 +198,8 @@ impl Link {
 
     /// What was agreed on.
     pub fn negotiated(&self) -> String {
-        self.tls.negotiated().to_string()
+        let agreed = self.tls.negotiated();
+        format!("{}, {}", agreed.version, agreed.cipher_suite)
     }
 
     pub fn socket(&self) -> &Stream {

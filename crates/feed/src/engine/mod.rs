@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use quietcore_sys::sched;
 use quietcore_sys::tsc::Rate;
+use quietcore_sys::{live, sched};
 use rustix::event::{Timespec, epoll};
 
 use crate::recording;
@@ -49,6 +49,9 @@ pub use rest::{Rest, RestError};
 /// How long the hot thread sleeps at most before it looks after what has no socket.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// Spans of so many messages are kept for whoever follows them.
+const SPANS: u32 = 1 << 14;
+
 /// After so many rounds a spinning thread looks after the rest, whether or not it is idle.
 const ROUNDS: u32 = 1 << 12;
 
@@ -62,7 +65,6 @@ pub struct Engine<H> {
     keeper: Keeper,
     wake: Arc<Wake>,
     epoll: std::os::fd::OwnedFd,
-    events: Vec<epoll::Event>,
 }
 
 /// What whoever watches an engine gets.
@@ -147,8 +149,7 @@ impl<H: Handler> Engine<H> {
             notices: notice,
             wake: Arc::clone(&wake),
         });
-        let events = Vec::with_capacity(64);
-        Ok((Self { config, books, routes, answers, keeper, wake, epoll, events }, watch))
+        Ok((Self { config, books, routes, answers, keeper, wake, epoll }, watch))
     }
 
     /// Connects and works until `stop` is set. To be called on a thread of its own, which is placed
@@ -158,6 +159,14 @@ impl<H: Handler> Engine<H> {
     /// What the system refuses: placing the thread, epoll, a capture that could not be written.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Summary, ConfigError> {
         place(&self.config)?;
+        let segment = match self.config.publish {
+            true => Some(live::Segment::create(1, SPANS).map_err(|error| ConfigError::System {
+                what: "publishing spans",
+                source: io::Error::other(error),
+            })?),
+            false => None,
+        };
+        self.books.live = segment.as_ref().and_then(live::Segment::recorder);
         let before = sched::usage().ok();
         (0..self.routes.len()).for_each(|number| self.keeper.connect(number, 0));
         match self.config.mode {
@@ -189,11 +198,12 @@ impl<H: Handler> Engine<H> {
             false => LOOK,
         };
         let mut rounds = 0u32;
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(64);
         while !stop.load(Ordering::Relaxed) {
-            self.events.clear();
+            events.clear();
             match epoll::wait(
                 &self.epoll,
-                rustix::buffer::spare_capacity(&mut self.events),
+                rustix::buffer::spare_capacity(&mut events),
                 Some(&patience),
             ) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -202,15 +212,15 @@ impl<H: Handler> Engine<H> {
                 }
             }
             let woke = (!mode.spins()).then(|| self.books.clock.now());
-            for at in 0..self.events.len() {
-                let slot = self.events[at].data.u64();
+            for event in &events {
+                let slot = event.data.u64();
                 match usize::try_from(slot) {
                     Ok(slot) if slot < self.routes.slots() => drop(self.pump(slot, woke)),
                     _ => self.wake.hear(),
                 }
             }
             rounds = rounds.wrapping_add(1);
-            if !mode.spins() || self.events.is_empty() || rounds % ROUNDS == 0 {
+            if !mode.spins() || events.is_empty() || rounds % ROUNDS == 0 {
                 self.look_after(!mode.spins() || rounds % ROUNDS == 0);
             }
         }
@@ -240,10 +250,7 @@ impl<H: Handler> Engine<H> {
         while let Ok(answer) = self.answers.try_recv() {
             match answer {
                 Answer::Connected(route, dialled) => self.connected(route, *dialled),
-                Answer::Snapshot(number, depth, levels) => {
-                    self.books.is_asked[number] = false;
-                    self.books.snapshot(number, &depth, &levels);
-                }
+                Answer::Snapshot(snapshot) => self.books.fetched(&snapshot),
             }
         }
         while let Some(number) = self.books.wanting.pop() {
@@ -398,13 +405,12 @@ fn place(config: &Config) -> Result<(), ConfigError> {
         sched::place(0, &config.cpus).map_err(refused("placing the hot thread"))?;
     }
     if let Some(priority) = config.fifo {
-        let class = sched::Class::Fifo(priority);
+        let class = sched::Class::Fifo { priority: priority.into() };
         sched::set_class(0, class).map_err(refused("SCHED_FIFO for the hot thread"))?;
     }
     Ok(())
 }
 
 fn capture(path: &std::path::Path) -> io::Result<Tape> {
-    let writer = recording::Writer::create(path)?;
-    Tape::start(writer, recording::Writer::write, recording::Writer::finish)
+    Tape::start(recording::Writer::create(path).map_err(io::Error::other)?)
 }

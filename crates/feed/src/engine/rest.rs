@@ -68,11 +68,15 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// For a host whose certificate one of `roots` has signed.
+    /// For a host whose certificate one of `roots` has signed; one of Mozilla's where there are none.
     pub fn new(address: &Address, roots: &[CertificateDer<'static>]) -> Self {
         let roots: Vec<_> =
             roots.iter().map(|root| Certificate::from_der(root.as_ref()).to_owned()).collect();
-        let tls = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&roots)).build();
+        let roots = match roots.is_empty() {
+            true => RootCerts::WebPki,
+            false => RootCerts::new_with_certs(&roots),
+        };
+        let tls = TlsConfig::builder().root_certs(roots).build();
         let config = Agent::config_builder()
             .tls_config(tls)
             .https_only(true)

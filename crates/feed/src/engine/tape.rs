@@ -6,6 +6,8 @@ use std::thread::{Builder, JoinHandle};
 
 use quietcore_sys::clock::KernelClock;
 
+use crate::recording::{WriteError, Writer};
+
 /// Messages are handed over in blocks of about this size, in bytes.
 const BLOCK: usize = 1 << 20;
 
@@ -15,24 +17,22 @@ pub(super) struct Tape {
     block: Vec<u8>,
     full: Sender<Vec<u8>>,
     empty: Receiver<Vec<u8>>,
-    writer: JoinHandle<io::Result<u64>>,
+    writer: JoinHandle<Result<u64, WriteError>>,
 }
 
 impl Tape {
-    /// Hands every message to `write`, with the time at which it came; `finish` comes last.
-    pub fn start<W: Send + 'static>(
-        mut to: W,
-        mut write: impl FnMut(&mut W, u64, &[u8]) -> io::Result<()> + Send + 'static,
-        finish: impl FnOnce(W) -> io::Result<()> + Send + 'static,
-    ) -> io::Result<Self> {
+    /// Writes every message with the time at which it came.
+    pub fn start(mut to: Writer) -> io::Result<Self> {
+        let room = || Vec::with_capacity(BLOCK + BLOCK / 4);
         let (full, blocks) = channel::<Vec<u8>>();
         let (give_back, empty) = channel();
+        (0..8).for_each(|_| drop(give_back.send(room())));
         let writer = Builder::new().name("feed-capture".to_owned()).spawn(move || {
             let mut messages = 0;
             for mut block in blocks {
                 let mut rest = block.as_slice();
                 while let Some((ns, text, after)) = message(rest) {
-                    write(&mut to, ns, text)?;
+                    to.write(ns, text)?;
                     messages += 1;
                     rest = after;
                 }
@@ -40,10 +40,9 @@ impl Tape {
                 // Once the hot thread is gone nobody wants it back.
                 let _ = give_back.send(block);
             }
-            finish(to).map(|()| messages)
+            to.finish().map(|()| messages)
         })?;
-        (0..8).for_each(|_| drop(full.send(Vec::with_capacity(BLOCK + BLOCK / 4))));
-        Ok(Self { block: Vec::with_capacity(BLOCK + BLOCK / 4), full, empty, writer })
+        Ok(Self { block: room(), full, empty, writer })
     }
 
     /// Takes a message.
@@ -75,7 +74,10 @@ impl Tape {
     pub fn finish(mut self) -> io::Result<u64> {
         self.hand_over();
         drop(self.full);
-        self.writer.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread died")))
+        match self.writer.join() {
+            Ok(written) => written.map_err(io::Error::other),
+            Err(_) => Err(io::Error::other("the writing thread died")),
+        }
     }
 }
 
@@ -90,28 +92,29 @@ fn message(block: &[u8]) -> Option<(u64, &[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use crate::recording::Reader;
+    use std::path::Path;
 
     #[test]
     fn every_message_arrives_once_and_in_order() {
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let write = |to: &mut Arc<Mutex<Vec<_>>>, ns, text: &[u8]| {
-            to.lock().unwrap().push((ns, text.to_vec()));
-            Ok(())
-        };
-        let mut tape = Tape::start(Arc::clone(&written), write, |_| Ok(())).unwrap();
-        let text = |n: u64| vec![b'x'; (n * 37 % 5_000) as usize];
-        (0..3_000).for_each(|n| tape.write(Some(n), &text(n)));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("capture.gz");
+        let mut tape = Tape::start(Writer::create(&path).unwrap()).unwrap();
+        let text = |n: u64| format!("[{}]", "1".repeat((n * 37 % 5_000) as usize + 1));
+        (0..3_000).for_each(|n| tape.write(Some(n), text(n).as_bytes()));
         assert_eq!(tape.finish().unwrap(), 3_000);
-        let expected: Vec<_> = (0..3_000).map(|n| (n, text(n))).collect();
-        assert!(*written.lock().unwrap() == expected);
+        let mut reader = Reader::open(&path).unwrap();
+        for n in 0..3_000 {
+            let line = reader.next().unwrap().unwrap();
+            assert!(line.received_ns == n && line.json == text(n).as_bytes(), "{n}");
+        }
+        assert!(reader.next().unwrap().is_none());
     }
 
     #[test]
     fn a_disk_that_is_full_is_told_at_the_end() {
-        let write = |_: &mut (), _, _: &[u8]| Err(io::Error::other("disk full"));
-        let mut tape = Tape::start((), write, |()| Ok(())).unwrap();
+        let mut tape = Tape::start(Writer::create(Path::new("/dev/full")).unwrap()).unwrap();
         tape.write(None, b"{}");
-        assert_eq!(tape.finish().unwrap_err().to_string(), "disk full");
+        assert!(tape.finish().unwrap_err().to_string().contains("/dev/full"));
     }
 }

@@ -1,0 +1,36 @@
+//! The `quietcore-feed` command: every subcommand is one file.
+
+mod live;
+mod run;
+mod sections;
+
+use clap::{Parser, Subcommand};
+use quietcore_console::Exit;
+
+/// The market-data engine: from the socket to the order book, every stage timed.
+///
+/// Exit codes: 0 clean, 1 a book that is not proven or not what the venue says, 2 wrong usage or a
+/// failed operation, 3 not possible on this host.
+#[derive(Debug, Parser)]
+#[command(name = "quietcore-feed", bin_name = "quietcore feed", version, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Run),
+}
+
+impl Cli {
+    /// Runs what was asked for.
+    ///
+    /// # Errors
+    /// What went wrong, for people.
+    pub fn run(self) -> anyhow::Result<Exit> {
+        match self.command {
+            Command::Run(command) => command.run(),
+        }
+    }
+}
