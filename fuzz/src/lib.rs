@@ -7,6 +7,7 @@
 
 mod mutate;
 mod targets;
+mod websocket;
 
 use std::time::{Duration, Instant};
 
