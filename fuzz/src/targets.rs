@@ -17,7 +17,7 @@ use quietcore_sys::lease::Standing;
 use quietcore_sys::live;
 use quietcore_sys::writers::{events, exits};
 
-use crate::Target;
+use crate::{Target, feed};
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -43,6 +43,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "recorder_wait", seeds: waits, run: wait },
     Target { name: "live_segment", seeds: live_segments, run: live_segment },
     Target { name: "kallsyms", seeds: kernel_symbols, run: kernel_symbol },
+    Target { name: "feed_recording", seeds: feed::recordings, run: feed::recording },
+    Target { name: "feed_market", seeds: feed::market_events, run: feed::market_event },
 ];
 
 fn text(bytes: &[u8]) -> String {

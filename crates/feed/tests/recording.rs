@@ -73,7 +73,7 @@ fn read(path: &Path, most: usize) -> Recorded {
     let mut reader = Reader::open(path).unwrap();
     let (mut heard, mut levels) = (Vec::new(), Levels::default());
     let (mut book, mut first) = (Book::default(), u64::MAX);
-    while let Some(line) = reader.next().unwrap().filter(|line| line.number < most as u64) {
+    while let Some(line) = reader.next_line().unwrap().filter(|line| line.number < most as u64) {
         match scan(line.json, &mut levels).unwrap().says {
             Says::Depth(depth) => {
                 if depth.is_snapshot {
@@ -197,7 +197,7 @@ fn two_instruments_in_one_file_share_no_snapshot() {
     let mut reader = Reader::open(&path).unwrap();
     let mut writer = Writer::create(&both).unwrap();
     let mut written = 0;
-    while let Some(line) = reader.next().unwrap().filter(|_| written < 3_000) {
+    while let Some(line) = reader.next_line().unwrap().filter(|_| written < 3_000) {
         writer.write(line.received_ns, line.json).unwrap();
         let text = std::str::from_utf8(line.json).unwrap();
         // The other one is a quiet copy whose numbers and prices are others.

@@ -227,7 +227,7 @@ impl BookCheck {
 fn each_line(mut reader: Reader, mut line: impl FnMut(u64, &[u8])) -> (u64, Vec<String>) {
     let mut errors = Vec::new();
     loop {
-        match reader.next() {
+        match reader.next_line() {
             Ok(Some(found)) => line(found.number, found.json),
             Ok(None) => return (reader.bad(), errors),
             Err(error) if errors.len() < MOST_ERRORS => errors.push(error.to_string()),

@@ -125,7 +125,7 @@ impl Reader {
     ///
     /// # Errors
     /// What is wrong with this line. Reading may go on unless it is final.
-    pub fn next(&mut self) -> Result<Option<Line<'_>>, ReadError> {
+    pub fn next_line(&mut self) -> Result<Option<Line<'_>>, ReadError> {
         loop {
             if self.is_over || !self.read_line()? {
                 return Ok(None);
@@ -231,7 +231,7 @@ mod tests {
         reader.longest = 60;
         let (mut found, mut bad) = (Vec::new(), 0);
         loop {
-            match reader.next() {
+            match reader.next_line() {
                 Ok(None) => break,
                 Ok(Some(line)) => {
                     let json = std::str::from_utf8(line.json).unwrap();
@@ -244,7 +244,7 @@ mod tests {
             }
         }
         assert_eq!(reader.bad(), bad);
-        assert!(reader.next().unwrap().is_none(), "the end stays the end");
+        assert!(reader.next_line().unwrap().is_none(), "the end stays the end");
         found
     }
 

@@ -108,11 +108,11 @@ mod tests {
             prop_assert_eq!(is_gzip, packed);
             let mut reader = Reader::open(&path).unwrap();
             for (time, text) in &messages {
-                let line = reader.next().unwrap().unwrap();
+                let line = reader.next_line().unwrap().unwrap();
                 let flat = format!("[{text}]").replace(['\n', '\r'], " ");
                 prop_assert_eq!((line.received_ns, line.json), (*time, flat.as_bytes()));
             }
-            prop_assert!(reader.next().unwrap().is_none());
+            prop_assert!(reader.next_line().unwrap().is_none());
         }
     }
 
