@@ -17,7 +17,7 @@ use quietcore_sys::lease::Standing;
 use quietcore_sys::live;
 use quietcore_sys::writers::{events, exits};
 
-use crate::{Target, websocket};
+use crate::{Target, feed, websocket};
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -46,6 +46,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "websocket_stream", seeds: websocket::streams, run: websocket::stream },
     Target { name: "websocket_answer", seeds: websocket::responses, run: websocket::answer },
     Target { name: "websocket_request", seeds: websocket::requests, run: websocket::asked },
+    Target { name: "feed_recording", seeds: feed::recordings, run: feed::recording },
+    Target { name: "feed_market", seeds: feed::market_events, run: feed::market_event },
 ];
 
 fn text(bytes: &[u8]) -> String {

@@ -70,11 +70,6 @@ impl Held {
         self.changes.iter().map(|change| &change.depth)
     }
 
-    /// The first price of the newest change that has one.
-    pub fn last_price(&self) -> Option<Level> {
-        self.levels.back().copied()
-    }
-
     pub fn clear(&mut self) {
         self.changes.clear();
         self.levels.clear();

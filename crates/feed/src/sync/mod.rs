@@ -194,11 +194,6 @@ impl Market {
         self.shown.quotes.last()
     }
 
-    /// A price of the changes that wait for a snapshot.
-    pub(crate) fn held_price(&self) -> Option<Fixed> {
-        self.held.last_price().map(|level| level.price)
-    }
-
     /// Whether a snapshot of this update can be joined to the changes that wait.
     pub fn fits(&self, snapshot: u64) -> bool {
         let first = self.held.depths().find(|depth| depth.last >= snapshot);
