@@ -51,7 +51,7 @@ use own::OwnPath;
 pub use alert::Alert;
 pub use error::{RecordError, TlsError};
 pub use records::{Records, Step};
-pub use roots::{Roots, client_config};
+pub use roots::{Roots, certificates, client_config};
 
 /// Who opens and seals records after the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,6 +43,24 @@ pub fn client_config(roots: Roots) -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
+/// The certificates that are believed, for whoever speaks TLS beside us; none stands for Mozilla's.
+///
+/// # Errors
+///
+/// Where the file cannot be read or holds none.
+pub fn certificates(roots: &Roots) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let Roots::File(path) = roots else {
+        return Ok(rustls_native_certs::load_native_certs().certs);
+    };
+    let bytes = std::fs::read(path)
+        .map_err(|source| TlsError::RootsUnreadable { path: path.clone(), source })?;
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    read.map_err(|error: pem::Error| TlsError::RootsUnusable {
+        path: path.clone(),
+        why: error.to_string(),
+    })
+}
+
 /// The usable ones of the machine's certificates; Mozilla's where there are none.
 fn system(certificates: Vec<CertificateDer<'static>>) -> RootCertStore {
     let mut store = RootCertStore::empty();

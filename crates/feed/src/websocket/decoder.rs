@@ -118,6 +118,12 @@ impl Decoder {
         }
     }
 
+    /// Whether the last call left off within a frame or between the fragments of a message.
+    #[inline]
+    pub fn is_inside(&self) -> bool {
+        self.held > 0 || self.frame.is_some() || self.begun.is_some()
+    }
+
     /// The next message or control frame; none when the input is used up. Takes off the input what
     /// it has read. To be called until there is none.
     ///
