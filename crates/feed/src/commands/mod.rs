@@ -1,11 +1,15 @@
 //! The `quietcore-feed` command: every subcommand is one file.
 
 mod live;
+mod replay;
 mod run;
 mod sections;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
+
+use crate::venues::{self, Venue};
 
 /// The market-data engine: from the socket to the order book, every stage timed.
 ///
@@ -21,6 +25,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    Replay(replay::Replay),
 }
 
 impl Cli {
@@ -31,6 +36,13 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<Exit> {
         match self.command {
             Command::Run(command) => command.run(),
+            Command::Replay(command) => command.run(),
         }
     }
+}
+
+/// A venue by its name.
+fn venue() -> impl TypedValueParser<Value = &'static dyn Venue> {
+    let names = venues::ALL.iter().map(|venue| venue.name());
+    PossibleValuesParser::new(names).try_map(|name| venues::find(&name))
 }

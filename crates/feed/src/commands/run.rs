@@ -15,11 +15,11 @@ use quietcore_measure::{CpuSet, Nanos, Section, Validity};
 use quietcore_sys::Host;
 
 use super::live::{Board, Screen};
-use super::sections;
-use crate::engine::{Address, Config, Engine, Mode, Summary, Watch, parse_url};
+use super::{sections, venue};
+use crate::engine::{Address, Config, Engine, Mode, Rest, Summary, Watch, parse_url};
 use crate::stages::{Kind, StageHists};
-use crate::tls::{RecordPath, Roots};
-use crate::venues::{self, Speed, Venue, Wanted};
+use crate::tls::{RecordPath, Roots, certificates};
+use crate::venues::{Speed, Venue, Wanted, find_instrument};
 
 /// How often what the hot thread has recorded is fetched.
 const DRAIN: Duration = Duration::from_millis(20);
@@ -132,11 +132,6 @@ enum Decrypts {
     Rustls,
 }
 
-fn venue() -> impl TypedValueParser<Value = &'static dyn Venue> {
-    let names = venues::ALL.iter().map(|venue| venue.name());
-    PossibleValuesParser::new(names).try_map(|name| venues::find(&name))
-}
-
 fn mode() -> impl TypedValueParser<Value = Mode> {
     PossibleValuesParser::new(Mode::ALL.map(Mode::name))
         .map(|name| Mode::ALL.into_iter().find(|mode| mode.name() == name).unwrap_or_default())
@@ -158,6 +153,7 @@ impl Run {
         if let Some(cpu) = &self.cpu {
             check_online(cpu, &facts.cpus().online).map_err(|why| anyhow!(why))?;
         }
+        self.check_instruments(&config)?;
         let end = interrupted();
         let (mode, symbols) = (config.mode, config.symbols.clone());
         let board = Board::new(symbols.len());
@@ -195,6 +191,27 @@ impl Run {
         run.sections = parts;
         sink.write(&run)?;
         Ok(exit)
+    }
+
+    /// An instrument that the venue does not have is said at once, and not when nothing comes.
+    fn check_instruments(&self, config: &Config) -> anyhow::Result<()> {
+        let roots = certificates(&config.roots)?;
+        let rest = Rest::new(&config.rest_address(), &roots);
+        let symbols: Vec<_> = config.symbols.iter().map(String::as_str).collect();
+        let mut instruments = Vec::new();
+        for request in self.venue.instruments(&symbols) {
+            match rest.get(&request.path) {
+                Ok(answer) => instruments.extend(self.venue.read_instruments(&answer)?),
+                Err(error) => {
+                    self.output.say(format_args!("the instruments cannot be checked: {error}"));
+                    return Ok(());
+                }
+            }
+        }
+        for symbol in symbols {
+            find_instrument(&instruments, symbol, self.venue.title())?;
+        }
+        Ok(())
     }
 
     fn config(&self) -> anyhow::Result<Config> {

@@ -67,8 +67,8 @@ pub(super) fn books(summary: &Summary, symbols: &[String]) -> Table {
     table
 }
 
-fn row((symbol, market): (&String, &Market)) -> Vec<Cell> {
-    let counters = market.counters();
+/// Whether a book is proven, its best prices and how many levels it has.
+pub(super) fn state(market: &Market) -> [Cell; 4] {
     let best = |side| {
         let level: Option<Level> = market.book().and_then(|book| book.best(side));
         level.map_or(Cell::Empty, |level| level.price.to_string().into())
@@ -80,6 +80,11 @@ fn row((symbol, market): (&String, &Market)) -> Vec<Cell> {
         State::Live => "proven",
         State::Waiting => "not proven",
     };
+    [state.into(), best(Side::Bid), best(Side::Ask), levels]
+}
+
+fn row((symbol, market): (&String, &Market)) -> Vec<Cell> {
+    let counters = market.counters();
     let counts = [
         counters.depth_events,
         counters.bridged,
@@ -92,8 +97,8 @@ fn row((symbol, market): (&String, &Market)) -> Vec<Cell> {
         counters.checksum_checked,
         counters.checksum_mismatch,
     ];
-    let head = [symbol.as_str().into(), state.into(), best(Side::Bid), best(Side::Ask), levels];
-    head.into_iter().chain(counts.map(Cell::from)).collect()
+    let head = std::iter::once(symbol.as_str().into()).chain(state(market));
+    head.chain(counts.map(Cell::from)).collect()
 }
 
 /// The engine itself.
