@@ -7,6 +7,7 @@
 
 mod mutate;
 mod targets;
+mod tls;
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use quietcore_sys::lease::Standing;
 use quietcore_sys::live;
 use quietcore_sys::writers::{events, exits};
 
-use crate::Target;
+use crate::{Target, tls};
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -43,6 +43,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "recorder_wait", seeds: waits, run: wait },
     Target { name: "live_segment", seeds: live_segments, run: live_segment },
     Target { name: "kallsyms", seeds: kernel_symbols, run: kernel_symbol },
+    Target { name: "tls_records", seeds: tls::scripts, run: tls::records },
 ];
 
 fn text(bytes: &[u8]) -> String {
