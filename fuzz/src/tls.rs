@@ -57,7 +57,7 @@ pub fn records(script: &[u8]) {
     let version = if server.is_tls13 { Version::Tls13 } else { Version::Tls12 };
     let made = Records::new(version, (0, &secrets()), (0, &secrets()), LIMIT);
     let Some(mut records) = made else { panic!("the cipher is known") };
-    let mut sent = Vec::new();
+    let mut sent = 0;
     while let Some((item, rest)) = script.split_first_chunk::<ITEM>() {
         let [padding, content_type, length] = *item;
         let (content, rest) = rest.split_at(usize::from(length).min(rest.len()));
@@ -65,16 +65,17 @@ pub fn records(script: &[u8]) {
         let bytes = if padding == RAW {
             content.to_vec()
         } else {
-            sent.extend_from_slice(content);
+            sent += content.len();
             server.seal(content_type, content, padding)
         };
         records.space()[..bytes.len()].copy_from_slice(&bytes);
         records.filled(bytes.len());
         loop {
             match records.step() {
-                Ok(Step::Data(data)) => assert!(sent.ends_with(records.at(data))),
+                // Shorter where the content type is 0: the type is then the content's last other byte.
+                Ok(Step::Data(data)) => assert!(content.starts_with(records.at(data))),
                 Ok(Step::More) => break,
-                Ok(Step::Ticket(ticket)) => assert!(records.ticket(ticket).len() <= sent.len()),
+                Ok(Step::Ticket(ticket)) => assert!(records.ticket(ticket).len() <= sent),
                 Ok(Step::KeyUpdate { asked }) => {
                     // The same keys again, as nothing here keeps a secret.
                     server.sequence = 0;
