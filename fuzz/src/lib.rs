@@ -9,6 +9,7 @@ mod feed;
 mod mutate;
 mod targets;
 mod websocket;
+mod tls;
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use quietcore_sys::lease::Standing;
 use quietcore_sys::live;
 use quietcore_sys::writers::{events, exits};
 
-use crate::{Target, feed, websocket};
+use crate::{Target, feed, tls, websocket};
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -48,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "websocket_request", seeds: websocket::requests, run: websocket::asked },
     Target { name: "feed_recording", seeds: feed::recordings, run: feed::recording },
     Target { name: "feed_market", seeds: feed::market_events, run: feed::market_event },
+    Target { name: "tls_records", seeds: tls::scripts, run: tls::records },
 ];
 
 fn text(bytes: &[u8]) -> String {

@@ -217,7 +217,7 @@ fn four_records(suite: SupportedCipherSuite) -> SupportedCipherSuite {
                 common,
                 prf_provider: *prf_provider,
                 kx: *kx,
-                sign: *sign,
+                sign,
                 aead_alg: *aead_alg,
             })))
         }

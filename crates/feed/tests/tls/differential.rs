@@ -1,6 +1,7 @@
 //! The record path of our own gives what rustls's gives.
 
 use proptest::prelude::*;
+use rustls::SupportedCipherSuite;
 
 use quietcore_feed::tls::{RecordPath, Tls};
 
@@ -44,12 +45,12 @@ fn pattern(length: usize, salt: usize) -> Vec<u8> {
 /// Both paths with a server each that does the same; the client answers in the middle.
 fn run(
     identity: &Identity,
-    suite: usize,
+    suite: SupportedCipherSuite,
     path: RecordPath,
     deeds: &[Deed],
     sizes: &[usize],
 ) -> Outcome {
-    let mut server = Server::new(identity.server(&[SUITES[suite]]));
+    let mut server = Server::new(identity.server(&[suite]));
     server.chunk = sizes[0];
     let mut tls = connect(&mut server, identity.client(&SUITES), path).unwrap();
     let mut whole = Outcome::default();
@@ -78,9 +79,9 @@ fn run(
     whole
 }
 
-fn same_as_rustls(suite: usize) {
+fn same_as_rustls(suite: SupportedCipherSuite) {
     let identity = Identity::new("localhost", |_| ());
-    let is_tls13 = SUITES[suite].tls13().is_some();
+    let is_tls13 = suite.tls13().is_some();
     let config = ProptestConfig { cases: 16, ..ProptestConfig::default() };
     proptest!(config, |(deeds in deeds(is_tls13), sizes in sizes())| {
         let own = run(&identity, suite, RecordPath::Own, &deeds, &sizes);
@@ -92,32 +93,32 @@ fn same_as_rustls(suite: usize) {
 
 #[test]
 fn tls13_aes_128_gcm_gives_what_rustls_gives() {
-    same_as_rustls(0);
+    same_as_rustls(SUITES[0]);
 }
 
 #[test]
 fn tls13_aes_256_gcm_gives_what_rustls_gives() {
-    same_as_rustls(1);
+    same_as_rustls(SUITES[1]);
 }
 
 #[test]
 fn tls13_chacha20_poly1305_gives_what_rustls_gives() {
-    same_as_rustls(2);
+    same_as_rustls(SUITES[2]);
 }
 
 #[test]
 fn tls12_aes_128_gcm_gives_what_rustls_gives() {
-    same_as_rustls(3);
+    same_as_rustls(SUITES[3]);
 }
 
 #[test]
 fn tls12_aes_256_gcm_gives_what_rustls_gives() {
-    same_as_rustls(4);
+    same_as_rustls(SUITES[4]);
 }
 
 #[test]
 fn tls12_chacha20_poly1305_gives_what_rustls_gives() {
-    same_as_rustls(5);
+    same_as_rustls(SUITES[5]);
 }
 
 /// What a server may do whose records are made by hand; not all of it is allowed.
@@ -188,8 +189,8 @@ fn craft(hand: &mut Hand, crafts: &[Craft]) -> Vec<u8> {
     stream
 }
 
-fn crafted(identity: &Identity, suite: usize, path: RecordPath) -> (Tls, Hand) {
-    let mut crafter = Crafter::new(identity.server(&[SUITES[suite]]));
+fn crafted(identity: &Identity, suite: SupportedCipherSuite, path: RecordPath) -> (Tls, Hand) {
+    let mut crafter = Crafter::new(identity.server(&[suite]));
     let tls = connect(&mut crafter, identity.client(&SUITES), path).unwrap();
     (tls, crafter.finish())
 }
@@ -199,8 +200,8 @@ fn crafted(identity: &Identity, suite: usize, path: RecordPath) -> (Tls, Hand) {
 #[test]
 fn crafted_and_damaged_streams_end_as_with_rustls() {
     let identity = Identity::new("localhost", |_| ());
-    for suite in 0..SUITES.len() {
-        let is_tls13 = SUITES[suite].tls13().is_some();
+    for suite in SUITES {
+        let is_tls13 = suite.tls13().is_some();
         let config = ProptestConfig { cases: 40, ..ProptestConfig::default() };
         let damage = prop::option::of((any::<prop::sample::Index>(), 1..=255u8));
         proptest!(config, |(crafts in crafts(is_tls13), damage in damage, sizes in sizes())| {

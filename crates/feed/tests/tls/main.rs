@@ -1,5 +1,6 @@
 //! The TLS module against rustls, OpenSSL and records made by hand.
 #![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod control;
 mod differential;
