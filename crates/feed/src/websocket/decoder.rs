@@ -42,7 +42,7 @@ impl Default for Limits {
 /// use quietcore_feed::websocket::{Decoder, Incoming, Limits};
 ///
 /// let mut decoder = Decoder::new(Limits::default());
-/// let mut read: &[u8] = b"\x81\x05Hello\x89\x00\x81\x03Hel";
+/// let mut read: &[u8] = b"\x81\x05Hello\x89\x00\x81\x05Hel";
 /// assert_eq!(decoder.next(&mut read), Ok(Some(Incoming::Text(b"Hello"))));
 /// assert_eq!(decoder.next(&mut read), Ok(Some(Incoming::Ping(b""))));
 /// assert_eq!(decoder.next(&mut read), Ok(None));

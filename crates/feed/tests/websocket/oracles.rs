@@ -156,10 +156,10 @@ fn by_tungstenite(conversation: &Conversation, role: TheirRole) -> Vec<u8> {
                 Message::Frame(Frame::message(payload, TheirOpcode::Data(data), fin))
             }
         };
-        socket.send(message).unwrap();
+        socket.send(message).expect("valid frames");
     }
     let frame = CloseFrame { code: CloseCode::Away, reason: "bye".into() };
-    socket.close(Some(frame)).unwrap();
+    socket.close(Some(frame)).expect("a valid close");
     socket.into_inner().output
 }
 
@@ -225,7 +225,7 @@ fn read_by_tungstenite(
 
 /// What fastwebsockets reads, up to a close. Pings come to us, not back.
 fn read_by_fastwebsockets(bytes: &[u8], role: fastwebsockets::Role) -> Vec<Event> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
         let wire = tokio::io::join(bytes, tokio::io::sink());
         let mut socket = FastWebSocket::after_handshake(wire, role);
@@ -233,7 +233,7 @@ fn read_by_fastwebsockets(bytes: &[u8], role: fastwebsockets::Role) -> Vec<Event
         let mut socket = FragmentCollector::new(socket);
         let mut events = Vec::new();
         loop {
-            let frame = socket.read_frame().await.unwrap();
+            let frame = socket.read_frame().await.expect("a valid stream");
             let payload = frame.payload.to_vec();
             events.push(match frame.opcode {
                 OpCode::Text => Event::Text(payload),

@@ -31,14 +31,18 @@ pub enum UpgradeError {
         location: String,
     },
     /// 400.
-    #[error("the venue does not understand the request (400): check the streams' names. {said}")]
+    #[error(
+        "the venue does not understand the request (400): check the streams' names{}",
+        cited(said)
+    )]
     BadRequest {
         /// The body's start.
         said: String,
     },
     /// 401.
     #[error(
-        "the venue wants a login (401): this stream is not a public one, choose another. {said}"
+        "the venue wants a login (401): this stream is not a public one, choose another{}",
+        cited(said)
     )]
     Login {
         /// The body's start.
@@ -47,7 +51,8 @@ pub enum UpgradeError {
     /// 403.
     #[error(
         "refused (403): the venue's firewall has had too much of this address (wait some minutes, \
-         then ask less), or does not serve its country. {said}"
+         then ask less), or does not serve its country{}",
+        cited(said)
     )]
     Forbidden {
         /// The body's start.
@@ -56,7 +61,8 @@ pub enum UpgradeError {
     /// 404.
     #[error(
         "nothing is at this path (404): Binance USD-M has split its streams, depth and bookTicker \
-         are below /public, trades, marks and klines below /market. {said}"
+         are below /public, trades, marks and klines below /market{}",
+        cited(said)
     )]
     NotFound {
         /// The body's start.
@@ -64,8 +70,10 @@ pub enum UpgradeError {
     },
     /// 418.
     #[error(
-        "this address is banned (418){}: do not try before that. {said}",
-        for_long(retry_after)
+        "this address is banned (418){}: every try until then makes it longer (Binance: 2 minutes \
+         to 3 days){}",
+        for_long(retry_after),
+        cited(said)
     )]
     Banned {
         /// For how long, if said in seconds.
@@ -75,8 +83,9 @@ pub enum UpgradeError {
     },
     /// 429.
     #[error(
-        "too many connections or requests (429){}: whoever goes on is banned. {said}",
-        for_long(retry_after)
+        "too many connections or requests (429){}: wait, then ask less; whoever goes on is banned{}",
+        for_long(retry_after),
+        cited(said)
     )]
     TooMany {
         /// For how long, if said in seconds.
@@ -87,14 +96,19 @@ pub enum UpgradeError {
     /// 451.
     #[error(
         "not served at this location (451): the venue's terms exclude it; use a venue or a host \
-         that serves it. {said}"
+         that serves it{}",
+        cited(said)
     )]
     Restricted {
         /// The body's start.
         said: String,
     },
     /// 5xx.
-    #[error("the venue is in trouble ({status}){}: try again later. {said}", for_long(retry_after))]
+    #[error(
+        "the venue is in trouble ({status}){}: try again later{}",
+        for_long(retry_after),
+        cited(said)
+    )]
     Server {
         /// The status.
         status: u16,
@@ -113,7 +127,10 @@ pub enum UpgradeError {
         status: u16,
     },
     /// Any other status.
-    #[error("the answer's status is {status}, not 101: is this a WebSocket's address? {said}")]
+    #[error(
+        "the answer's status is {status}, not 101: perhaps not a WebSocket's address{}",
+        cited(said)
+    )]
     Status {
         /// The status.
         status: u16,
@@ -141,6 +158,10 @@ pub enum UpgradeError {
 
 fn for_long(time: &Option<Duration>) -> String {
     time.map_or_else(String::new, |time| format!(" for {} s", time.as_secs()))
+}
+
+fn cited(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(". It says: {said}") }
 }
 
 impl UpgradeError {

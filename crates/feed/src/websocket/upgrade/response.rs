@@ -60,7 +60,7 @@ fn refusal(status: u16, headers: &[Header<'_>], body: &[u8]) -> UpgradeError {
         || values(headers, "Content-Type").any(|kind| {
             kind.get(..9).is_some_and(|start| start.eq_ignore_ascii_case(b"text/html"))
         });
-    let said = if is_page { "(A web page.)".to_owned() } else { printable(body) };
+    let said = if is_page { "a web page".to_owned() } else { printable(body) };
     let retry_after = values(headers, "Retry-After").find_map(seconds);
     match status {
         301 | 302 | 303 | 307 | 308 => {
@@ -150,7 +150,12 @@ mod tests {
             ("418 I'm a teapot\r\nRetry-After: 120", json, "banned (418) for 120 s", false),
             ("429 Too Many\r\nRetry-After: 7", "", "(429) for 7 s", false),
             ("451 Unavailable", "restricted location", "location (451)", true),
-            ("503 Unavailable\r\nRetry-After: soon", "down\r\n\u{1b}[2J", "later. down", false),
+            (
+                "503 Unavailable\r\nRetry-After: soon",
+                "down\r\n\u{1b}[2J",
+                "later. It says: down",
+                false,
+            ),
             ("200 OK\r\nContent-Type: Text/HTML", "", "web page", false),
             ("200 OK", " \n<!doctype html>", "web page", false),
             ("200 OK", "pong", "not 101", false),
