@@ -5,6 +5,7 @@
 //! seconds in `make test`, for as long as `QUIETCORE_FUZZ_SECONDS` says by hand.
 #![forbid(unsafe_code)]
 
+mod feed;
 mod mutate;
 mod targets;
 

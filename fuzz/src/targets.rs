@@ -17,7 +17,7 @@ use quietcore_sys::lease::Standing;
 use quietcore_sys::live;
 use quietcore_sys::writers::{events, exits};
 
-use crate::Target;
+use crate::{Target, feed};
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -43,13 +43,16 @@ pub const TARGETS: &[Target] = &[
     Target { name: "recorder_wait", seeds: waits, run: wait },
     Target { name: "live_segment", seeds: live_segments, run: live_segment },
     Target { name: "kallsyms", seeds: kernel_symbols, run: kernel_symbol },
+    Target { name: "feed_message", seeds: feed::messages, run: feed::message },
+    Target { name: "feed_snapshot", seeds: feed::snapshots, run: feed::snapshot },
+    Target { name: "feed_decimal", seeds: feed::decimals, run: feed::decimal },
 ];
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
+pub(crate) fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
