@@ -5,11 +5,12 @@
 //! seconds in `make test`, for as long as `QUIETCORE_FUZZ_SECONDS` says by hand.
 #![forbid(unsafe_code)]
 
-mod feed;
+mod books;
 mod mutate;
 mod targets;
-mod websocket;
 mod tls;
+mod venues;
+mod websocket;
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use quietcore_sys::lease::Standing;
 use quietcore_sys::live;
 use quietcore_sys::writers::{events, exits};
 
-use crate::{Target, feed, tls, websocket};
+use crate::{Target, books, tls, venues, websocket};
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
@@ -46,16 +46,19 @@ pub const TARGETS: &[Target] = &[
     Target { name: "websocket_stream", seeds: websocket::streams, run: websocket::stream },
     Target { name: "websocket_answer", seeds: websocket::responses, run: websocket::answer },
     Target { name: "websocket_request", seeds: websocket::requests, run: websocket::asked },
-    Target { name: "feed_recording", seeds: feed::recordings, run: feed::recording },
-    Target { name: "feed_market", seeds: feed::market_events, run: feed::market_event },
+    Target { name: "feed_recording", seeds: books::recordings, run: books::recording },
+    Target { name: "feed_market", seeds: books::market_events, run: books::market_event },
     Target { name: "tls_records", seeds: tls::scripts, run: tls::records },
+    Target { name: "feed_message", seeds: venues::messages, run: venues::message },
+    Target { name: "feed_snapshot", seeds: venues::snapshots, run: venues::snapshot },
+    Target { name: "feed_decimal", seeds: venues::decimals, run: venues::decimal },
 ];
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
+pub(crate) fn seeds(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 

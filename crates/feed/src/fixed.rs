@@ -14,9 +14,9 @@ const DECIMALS: usize = 8;
 /// Digits before the point that, with eight behind it, cannot overflow.
 const WHOLE: usize = 10;
 
-/// 10 to the power of the index, as far as an `i64` goes.
-const POWERS: [u64; 19] = {
-    let mut powers = [1; 19];
+/// 10 to the power of the index.
+const POWERS: [u64; 16] = {
+    let mut powers = [1; 16];
     let mut at = 1;
     while at < powers.len() {
         powers[at] = powers[at - 1] * 10;
@@ -44,11 +44,94 @@ impl Fixed {
     }
 }
 
-/// Reads the digits, and the point between them, that start at `at`: the form that venues send.
-/// Also where they end. `None`: another form (a sign, an exponent, more digits than usual) or not
-/// a number at all.
+/// Reads the digits, and the point between them, from `at` to the quote that ends them: the form
+/// that venues send. Also where that quote is. `None`: another form (a sign, an exponent, more
+/// digits than usual) or not a number at all.
 #[inline(always)]
-pub(crate) fn plain(bytes: &[u8], at: usize) -> Option<(Fixed, usize)> {
+pub(crate) fn quoted(bytes: &[u8], at: usize) -> Option<(Fixed, usize)> {
+    let short = eight::load(bytes, at).and_then(|text| {
+        let shape = Shape::of(eight::not_digits(text))?;
+        Some((shape.read(text)?, at + shape.end))
+    });
+    ended(bytes, at, short)
+}
+
+/// As [`quoted`], for one number of many in a column. `shape` is that of the one before, and
+/// becomes this one's. Nearly always they are the same: then the processor knows from the branch
+/// alone where this number ends, and starts on the next before it is done with this one.
+#[inline(always)]
+pub(crate) fn quoted_as(bytes: &[u8], at: usize, shape: &mut Shape) -> Option<(Fixed, usize)> {
+    let short = eight::load(bytes, at).and_then(|text| {
+        let others = eight::not_digits(text);
+        if others != shape.others {
+            *shape = Shape::another(others)?;
+        }
+        Some((shape.read(text)?, at + shape.end))
+    });
+    ended(bytes, at, short)
+}
+
+/// That number, if its quote is where it ends, else the one that is longer or has no point.
+#[inline(always)]
+fn ended(bytes: &[u8], at: usize, short: Option<(Fixed, usize)>) -> Option<(Fixed, usize)> {
+    match short {
+        Some((_, end)) if bytes.get(end) == Some(&b'"') => short,
+        _ => plain(bytes, at).filter(|(_, end)| bytes.get(*end) == Some(&b'"')),
+    }
+}
+
+/// Where the point and the end of a number are that is not longer than eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Which of the eight bytes are not digits, as [`eight::not_digits`] says.
+    others: u64,
+    /// The lowest bit of the point.
+    point: u32,
+    /// Bytes to the number's end.
+    end: usize,
+    /// How far the digits, the point left out, are from the end of eight bytes, in bits.
+    align: u32,
+    /// What the last digit is worth, in units of 1e-8.
+    unit: u64,
+}
+
+impl Shape {
+    /// That of no number.
+    pub(crate) const NONE: Self = Self { others: 1, point: 0, end: 0, align: 0, unit: 0 };
+
+    /// At least a digit before the point and one behind it.
+    #[inline(always)]
+    fn of(others: u64) -> Option<Self> {
+        let point = others.trailing_zeros() / 8;
+        let end = (others & others.wrapping_sub(1)).trailing_zeros() / 8;
+        if point.wrapping_sub(1) >= 6 || end < point + 2 {
+            return None;
+        }
+        let unit = POWERS[(9 + point - end) as usize % POWERS.len()];
+        Some(Self { others, point: 8 * point, end: end as usize, align: 8 * (9 - end), unit })
+    }
+
+    /// Not inlined, so that it stays a branch.
+    #[inline(never)]
+    fn another(others: u64) -> Option<Self> {
+        Self::of(others)
+    }
+
+    /// The number of this shape that eight bytes begin with. Digits may follow it.
+    #[inline(always)]
+    fn read(&self, text: u64) -> Option<Fixed> {
+        if (text >> self.point) as u8 != b'.' {
+            return None;
+        }
+        let digits = eight::values(text);
+        let before_point = (1 << self.point) - 1;
+        let joined = digits & before_point | digits >> 8 & !before_point;
+        Some(Fixed((eight::number(joined << self.align) * self.unit) as i64))
+    }
+}
+
+/// Any number of the form that venues send, and where it ends.
+fn plain(bytes: &[u8], at: usize) -> Option<(Fixed, usize)> {
     let (whole, point) = digits(bytes, at, 0);
     let count = point - at;
     if count.wrapping_sub(1) >= WHOLE {
@@ -68,7 +151,7 @@ pub(crate) fn plain(bytes: &[u8], at: usize) -> Option<(Fixed, usize)> {
 /// The digits that start at `at`, behind those of `value`, and where they end. More than 19
 /// digits wrap: the caller looks at how many there were.
 #[inline(always)]
-pub(crate) fn digits(bytes: &[u8], mut at: usize, mut value: u64) -> (u64, usize) {
+fn digits(bytes: &[u8], mut at: usize, mut value: u64) -> (u64, usize) {
     while let Some(byte) = bytes.get(at) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
@@ -78,6 +161,74 @@ pub(crate) fn digits(bytes: &[u8], mut at: usize, mut value: u64) -> (u64, usize
         at += 1;
     }
     (value, at)
+}
+
+/// The whole number that starts at `at`, and where it ends. More than 19 digits wrap: the caller
+/// looks at how many there were.
+#[inline(always)]
+pub(crate) fn whole(bytes: &[u8], mut at: usize) -> (u64, usize) {
+    let mut value = 0_u64;
+    while let Some(text) = eight::load(bytes, at) {
+        let count = eight::not_digits(text).trailing_zeros() / 8;
+        // To the end, behind zeros: twice, as one shift cannot be 64.
+        let shift = 4 * (8 - count);
+        let next = eight::number(eight::values(text) << shift << shift);
+        value = value.wrapping_mul(POWERS[count as usize % POWERS.len()]).wrapping_add(next);
+        at += count as usize;
+        if count < 8 {
+            return (value, at);
+        }
+    }
+    digits(bytes, at, value)
+}
+
+/// Eight bytes of text in a word, the first in its lowest byte.
+pub(crate) mod eight {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOP: u64 = 0x80 * ONES;
+
+    /// The eight that start at `at`, if there are eight.
+    #[inline(always)]
+    pub(crate) fn load(bytes: &[u8], at: usize) -> Option<u64> {
+        let bytes = bytes.get(at..)?.first_chunk()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    /// The top bit of every byte that is not a digit.
+    #[inline(always)]
+    pub(crate) fn not_digits(text: u64) -> u64 {
+        let values = values(text);
+        // 9 + 0x76 is the largest sum without the top bit; no sum reaches the next byte.
+        ((values & !TOP) + 0x76 * ONES | values) & TOP
+    }
+
+    /// The top bit of the first byte that a string cannot have as it is (its quote, a backslash,
+    /// a control character, what is not ASCII); above it, any.
+    #[inline(always)]
+    pub(crate) fn special(text: u64) -> u64 {
+        let is = |byte: u8| {
+            let other = text ^ ONES * u64::from(byte);
+            other.wrapping_sub(ONES) & !other
+        };
+        let is_control = text.wrapping_sub(0x20 * ONES) & !text;
+        (is(b'"') | is(b'\\') | is_control | text) & TOP
+    }
+
+    /// What the digits are worth.
+    #[inline(always)]
+    pub(crate) fn values(text: u64) -> u64 {
+        text ^ 0x30 * ONES
+    }
+
+    /// The number that eight digits' values make.
+    #[inline(always)]
+    pub(crate) fn number(values: u64) -> u64 {
+        // Pairs, then fours and eights at once, each product in the half that counts.
+        let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
+        let upper = (pairs & 0xff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
+        let lower = (pairs >> 16 & 0xff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
+        upper.wrapping_add(lower) >> 32
+    }
 }
 
 /// Any decimal number, exactly or not at all.
@@ -279,7 +430,61 @@ mod tests {
         i64::try_from(if negative { -value } else { value }).ok()
     }
 
+    #[test]
+    fn eight_bytes_at_once_are_as_eight_one_by_one() {
+        for byte in 0..=255_u8 {
+            for place in 0..8 {
+                for around in *b"09a" {
+                    let mut text = [around; 8];
+                    text[place] = byte;
+                    let word = u64::from_le_bytes(text);
+                    for (at, byte) in text.iter().enumerate() {
+                        let bit = eight::not_digits(word) >> (8 * at) & 0xff;
+                        assert_eq!(bit, if byte.is_ascii_digit() { 0 } else { 0x80 }, "{text:?}");
+                    }
+                    let special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20 | 0x80..);
+                    let first = text.iter().position(special).unwrap_or(8);
+                    assert_eq!(
+                        eight::special(word).trailing_zeros() as usize / 8,
+                        first,
+                        "{text:?}"
+                    );
+                }
+            }
+        }
+        for number in [0, 1, 704, 12_345_678, 90_000_009, 99_999_999] {
+            let text = format!("{number:08}");
+            let word = eight::load(text.as_bytes(), 0).unwrap();
+            assert_eq!(eight::number(eight::values(word)), number);
+        }
+    }
+
     proptest! {
+        #[test]
+        fn whole_numbers_of_any_length(value: u64, digits in 1..20_usize, tail in "[x.,\"}]{0,9}") {
+            let value = value % 10_u64.pow(digits as u32);
+            let text = format!("{value}{tail}");
+            prop_assert_eq!(whole(text.as_bytes(), 0), (value, text.len() - tail.len()));
+        }
+
+        /// With anything behind it, as in a message.
+        #[test]
+        fn quoted_numbers_of_any_length(
+            whole in "[0-9]{1,10}", decimals in "([0-9]{1,8})?", tail in "\"[,\\]0-9.\"]{0,12}",
+        ) {
+            let point = if decimals.is_empty() { "" } else { "." };
+            let text = format!("{whole}{point}{decimals}{tail}");
+            let expected = oracle(false, &whole, &decimals, 0).map(Fixed).unwrap();
+            let end = text.len() - tail.len();
+            let mut shape = Shape::NONE;
+            for _ in 0..2 {
+                let read = quoted_as(text.as_bytes(), 0, &mut shape);
+                prop_assert_eq!(read, Some((expected, end)), "{}", text);
+            }
+            prop_assert_eq!(quoted(text.as_bytes(), 0), Some((expected, end)), "{}", text);
+            prop_assert_eq!(quoted(&text.as_bytes()[..end], 0), None);
+        }
+
         #[test]
         fn as_big_decimals_say(
             negative: bool, whole in "[0-9]{1,12}", decimals in "([0-9]{1,10}0{0,2})?",

@@ -253,7 +253,7 @@ fn style() -> impl Strategy<Value = Style> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     /// Any order of keys, whitespace, escapes and unknown keys change nothing.
     #[test]

@@ -1,7 +1,7 @@
 //! A book's levels: `[["61652.80","0.195"],["61653.30","0.072"]]`.
 
 use super::{ScanError, Scanner};
-use crate::fixed::plain;
+use crate::fixed::{Shape, quoted_as};
 use crate::market::Level;
 
 impl Scanner<'_> {
@@ -14,8 +14,9 @@ impl Scanner<'_> {
         if self.take(b']')? {
             return Ok(());
         }
+        let mut shapes = [Shape::NONE; 2];
         loop {
-            levels.push(self.row()?);
+            levels.push(self.row(&mut shapes)?);
             match self.bytes.get(self.at) {
                 Some(b',') => self.at += 1,
                 _ if self.take(b',')? => {}
@@ -27,8 +28,8 @@ impl Scanner<'_> {
 
     /// `["61652.80","0.195"]`
     #[inline(always)]
-    fn row(&mut self) -> Result<Level, ScanError> {
-        match usual_row(self.bytes, self.at) {
+    fn row(&mut self, shapes: &mut [Shape; 2]) -> Result<Level, ScanError> {
+        match usual_row(self.bytes, self.at, shapes) {
             Some((level, end)) => {
                 self.at = end;
                 match self.bytes.get(end) {
@@ -61,17 +62,15 @@ impl Scanner<'_> {
 
 /// Price and quantity, if they are written as venues write them, and where that ends.
 #[inline(always)]
-fn usual_row(bytes: &[u8], at: usize) -> Option<(Level, usize)> {
+fn usual_row(bytes: &[u8], at: usize, shapes: &mut [Shape; 2]) -> Option<(Level, usize)> {
+    let [of_price, of_quantity] = shapes;
     if bytes.get(at..at + 2)? != b"[\"" {
         return None;
     }
-    let (price, end) = plain(bytes, at + 2)?;
-    if bytes.get(end..end + 3)? != b"\",\"" {
+    let (price, end) = quoted_as(bytes, at + 2, of_price)?;
+    if bytes.get(end + 1..end + 3)? != b",\"" {
         return None;
     }
-    let (quantity, end) = plain(bytes, end + 3)?;
-    if bytes.get(end)? != &b'"' {
-        return None;
-    }
+    let (quantity, end) = quoted_as(bytes, end + 3, of_quantity)?;
     Some((Level { price, quantity }, end + 1))
 }

@@ -17,7 +17,7 @@ pub mod text;
 pub use error::{Fault, ScanError};
 pub use skip::DEPTH;
 
-use crate::fixed::{Fixed, digits, plain};
+use crate::fixed::{Fixed, eight, quoted, whole};
 
 /// A place in a message's bytes.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +82,14 @@ impl<'a> Scanner<'a> {
         if self.take(byte)? { Ok(()) } else { Err(self.expected(what)) }
     }
 
+    /// Steps over these bytes, if they are what comes, exactly so.
+    #[inline(always)]
+    pub fn take_text(&mut self, text: &'static [u8]) -> bool {
+        let is = self.bytes.get(self.at..self.at + text.len()) == Some(text);
+        self.at += if is { text.len() } else { 0 };
+        is
+    }
+
     /// Nothing but whitespace may come any more.
     pub fn end(&mut self) -> Result<(), ScanError> {
         match self.peek() {
@@ -110,14 +118,31 @@ impl<'a> Scanner<'a> {
         &mut self,
         known: &'static [&'static [u8]],
     ) -> Result<Option<&'a [u8]>, ScanError> {
-        // Most keys of most messages: `,"u":`.
-        if let Some([b',', b'"', key, b'"', b':']) = self.bytes.get(self.at..self.at + 5) {
-            if key.is_ascii_alphanumeric() {
-                let key = &self.bytes[self.at + 2..self.at + 3];
-                self.at += 5;
-                return Ok(Some(key));
-            }
-        }
+        // Most keys of most messages: `,"u":`, `,"pu":`.
+        let Some(text) = eight::load(self.bytes, self.at) else { return self.other_key(known) };
+        let is_letter = |byte: u64| byte.to_le_bytes()[0].is_ascii_alphabetic();
+        let length = if text & 0xff_ff00_ffff == u64::from_le_bytes(*b",\"\0\":\0\0\0")
+            && is_letter(text >> 16)
+        {
+            1
+        } else if text & 0xffff_0000_ffff == u64::from_le_bytes(*b",\"\0\0\":\0\0")
+            && is_letter(text >> 16)
+            && is_letter(text >> 24)
+        {
+            2
+        } else {
+            return self.other_key(known);
+        };
+        let start = self.at + 2;
+        self.at = start + length + 2;
+        Ok(self.bytes.get(start..start + length))
+    }
+
+    /// Any key.
+    fn other_key(
+        &mut self,
+        known: &'static [&'static [u8]],
+    ) -> Result<Option<&'a [u8]>, ScanError> {
         match self.peek()? {
             b',' => {
                 self.at += 1;
@@ -143,7 +168,20 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub fn string(&mut self) -> Result<&'a [u8], ScanError> {
         self.open(b'"', "a string")?;
+        self.string_from_here()
+    }
+
+    /// The rest of a string whose first quote is behind us.
+    #[inline(always)]
+    pub fn string_from_here(&mut self) -> Result<&'a [u8], ScanError> {
         let start = self.at;
+        while let Some(text) = eight::load(self.bytes, self.at) {
+            let plain = eight::special(text).trailing_zeros() / 8;
+            self.at += plain as usize;
+            if plain < 8 {
+                break;
+            }
+        }
         while let Some(byte) = self.bytes.get(self.at) {
             match byte {
                 b'"' => {
@@ -162,7 +200,7 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub fn number(&mut self) -> Result<u64, ScanError> {
         let first = self.peek()?;
-        let (value, end) = digits(self.bytes, self.at, 0);
+        let (value, end) = whole(self.bytes, self.at);
         let count = end - self.at;
         // Up to 19 digits cannot overflow.
         if count.wrapping_sub(1) < 19
@@ -231,13 +269,10 @@ impl<'a> Scanner<'a> {
     /// A decimal number in quotes.
     #[inline(always)]
     pub fn fixed(&mut self) -> Result<Fixed, ScanError> {
-        self.peek()?;
-        if self.bytes.get(self.at) == Some(&b'"') {
-            if let Some((fixed, end)) = plain(self.bytes, self.at + 1) {
-                if self.bytes.get(end) == Some(&b'"') {
-                    self.at = end + 1;
-                    return Ok(fixed);
-                }
+        if self.peek()? == b'"' {
+            if let Some((fixed, end)) = quoted(self.bytes, self.at + 1) {
+                self.at = end + 1;
+                return Ok(fixed);
             }
         }
         self.unusual_fixed()

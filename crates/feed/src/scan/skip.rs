@@ -2,6 +2,7 @@
 
 use super::text::check;
 use super::{Fault, ScanError, Scanner};
+use crate::fixed::eight;
 
 /// How deep a value that is skipped may be nested.
 pub const DEPTH: u32 = u128::BITS;
@@ -109,6 +110,13 @@ impl<'a> Scanner<'a> {
     #[inline]
     fn skip_digits(&mut self) -> Result<(), ScanError> {
         let start = self.at;
+        while let Some(text) = eight::load(self.bytes, self.at) {
+            let digits = eight::not_digits(text).trailing_zeros() / 8;
+            self.at += digits as usize;
+            if digits < 8 {
+                break;
+            }
+        }
         while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
             self.at += 1;
         }

@@ -33,7 +33,10 @@ fn is_decoded(string: &[u8], text: &[u8]) -> bool {
 
 /// Which of the known texts an escaped string is; the string itself if it is none.
 #[cold]
-pub(super) fn plain_of<'a>(string: &'a [u8], known: &'static [&'static [u8]]) -> &'a [u8] {
+pub fn plain_of<'a>(string: &'a [u8], known: &'static [&'static [u8]]) -> &'a [u8] {
+    if !string.contains(&b'\\') {
+        return string;
+    }
     known.iter().copied().find(|known| is_decoded(string, known)).unwrap_or(string)
 }
 

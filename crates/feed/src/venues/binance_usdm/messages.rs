@@ -63,26 +63,64 @@ impl Kind {
     /// By the event's name.
     #[inline]
     fn of(event: &[u8]) -> Self {
-        const EVENTS: [(&[u8], Kind); 5] = [
-            (b"depthUpdate", Kind::Depth),
-            (b"bookTicker", Kind::Quote),
-            (b"aggTrade", Kind::AggTrade),
-            (b"trade", Kind::Trade),
-            (b"markPriceUpdate", Kind::Mark),
-        ];
-        let known = EVENTS.iter().find(|(name, _)| text::is(event, name));
-        known.map_or(Self::Unused, |(_, kind)| *kind)
+        match event {
+            b"depthUpdate" => Self::Depth,
+            b"bookTicker" => Self::Quote,
+            b"aggTrade" => Self::AggTrade,
+            b"trade" => Self::Trade,
+            b"markPriceUpdate" => Self::Mark,
+            _ => match text::plain_of(event, EVENTS) {
+                plain if plain == event => Self::Unused,
+                plain => Self::of(plain),
+            },
+        }
     }
 }
+
+/// The events that are read, for those that are written with escapes.
+const EVENTS: &[&[u8]] =
+    &[b"depthUpdate", b"bookTicker", b"aggTrade", b"trade", b"markPriceUpdate"];
 
 /// Reads a message.
 #[inline]
 pub(super) fn scan<'a>(text: &'a [u8], levels: &mut Levels) -> Result<Message<'a>, ScanError> {
     levels.clear();
     let mut scanner = Scanner::new(text);
+    if let Some((stream, kind)) = usual(&mut scanner) {
+        let key = scanner.next_key(KEYS)?;
+        let message = event(kind, key, Body { scanner: &mut scanner, stream, levels })?;
+        // Something else behind the data is rare: read the message again, in any order.
+        if stream.is_none() || scanner.take(b'}')? {
+            return scanner.end().map(|()| message);
+        }
+    }
+    let mut scanner = Scanner::new(text);
     let message = value(&mut scanner, None, levels)?;
     scanner.end()?;
     Ok(message)
+}
+
+/// What nearly every message begins with: the stream's name, if it is wrapped, and the event's.
+#[inline(always)]
+fn usual<'a>(scanner: &mut Scanner<'a>) -> Option<(Option<&'a [u8]>, Kind)> {
+    let mut stream = None;
+    if scanner.take_text(br#"{"stream":""#) {
+        stream = Some(scanner.string_from_here().ok()?);
+        if !scanner.take_text(br#","data":"#) {
+            return None;
+        }
+    }
+    if !scanner.take_text(br#"{"e":""#) {
+        return None;
+    }
+    let kind = match () {
+        () if scanner.take_text(br#"bookTicker""#) => Kind::Quote,
+        () if scanner.take_text(br#"depthUpdate""#) => Kind::Depth,
+        () if scanner.take_text(br#"trade""#) => Kind::Trade,
+        () if scanner.take_text(br#"aggTrade""#) => Kind::AggTrade,
+        () => return None,
+    };
+    Some((stream, kind))
 }
 
 /// A message, or the data of a stream.
@@ -174,7 +212,6 @@ struct Body<'s, 'a> {
     levels: &'s mut Levels,
 }
 
-#[inline(always)]
 fn event<'a>(
     kind: Kind,
     key: Option<&'a [u8]>,
@@ -191,19 +228,35 @@ fn event<'a>(
     }
 }
 
+/// Of `depth` and `depth@100ms`, but not of `depth5`.
+#[inline]
+fn is_depth(kind: &[u8]) -> bool {
+    matches!(kind.strip_prefix(b"depth"), Some([] | [b'@', ..]))
+}
+
+#[cold]
+fn is_depth_escaped(stream: &[u8]) -> bool {
+    let mut buffer = [0; text::BUFFER];
+    // One that is longer than that is none of the venue's.
+    let Some(stream) = text::plain(stream, &mut buffer) else { return false };
+    stream
+        .strip_prefix(text::until(stream, '@'))
+        .and_then(|kind| kind.get(1..))
+        .is_none_or(is_depth)
+}
+
 impl<'a> Body<'_, 'a> {
     /// Not one of the streams that also call themselves `depthUpdate` and are something else: the
     /// first 5, 10 or 20 levels (`@depth5`), the orders of retail price improvement (`@rpiDepth`).
     #[inline]
     fn is_whole_book(&self) -> bool {
-        let mut buffer = [0; text::BUFFER];
-        // A name that is escaped and longer than that is none of the venue's.
-        let Some(stream) = self.stream.map(|stream| text::plain(stream, &mut buffer)) else {
-            return true;
-        };
-        let stream = stream.unwrap_or(b"@");
-        let kind = &stream[text::until(stream, '@').len()..];
-        kind.is_empty() || matches!(kind.strip_prefix(b"@depth"), Some([] | [b'@', ..]))
+        let Some(stream) = self.stream else { return true };
+        let at = stream.iter().position(|byte| matches!(byte, b'@' | b'\\'));
+        match &stream[at.unwrap_or(stream.len())..] {
+            [] => true,
+            [b'@', kind @ ..] if is_depth(kind) => true,
+            _ => stream.contains(&b'\\') && is_depth_escaped(stream),
+        }
     }
 
     /// The event's name came again.
