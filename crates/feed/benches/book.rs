@@ -21,8 +21,8 @@ use quietcore_measure::CpuSet;
 use quietcore_sys::sched;
 
 const ROUNDS: usize = 31;
-/// Messages that one takes before the next has its turn.
-const TURN: usize = 500;
+/// Messages that are timed together.
+const TURN: usize = 100;
 const TICK: i64 = 10_000_000;
 
 /// A stream of changes that starts from a whole book.
@@ -246,15 +246,15 @@ fn median(values: &mut [f64]) -> f64 {
 fn compare(stream: &Stream) {
     let mut book = Book::new(BookConfig::default());
     let (mut trees, mut sorted) = (Trees::default(), Sorted::default());
-    // Of every turn its own median, and only of those that nobody else had a part in.
+    // Of every hundred messages their own median, of those times that nobody else had a part in.
     let turns: Vec<_> = stream.changes.chunks(TURN).collect();
     let mut times = [(); 3].map(|()| vec![Vec::new(); turns.len()]);
     for _ in 0..ROUNDS {
         let mut candidates: [&mut dyn Candidate; 3] = [&mut book, &mut trees, &mut sorted];
-        candidates.iter_mut().for_each(|candidate| candidate.load(&stream.snapshot));
-        for (turn, changes) in turns.iter().enumerate() {
-            for (times, candidate) in times.iter_mut().zip(&mut candidates) {
-                times[turn].extend(time(*candidate, changes));
+        for (times, candidate) in times.iter_mut().zip(&mut candidates) {
+            candidate.load(&stream.snapshot);
+            for (times, changes) in times.iter_mut().zip(&turns) {
+                times.extend(time(*candidate, changes));
             }
         }
     }
