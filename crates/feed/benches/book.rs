@@ -3,7 +3,7 @@
 //! The messages are generated in the shape of a recorded BTC perpetual: some 9,600 levels, 34 of
 //! them in half of the messages and 611 in one of a hundred, 22 % deletions, bids in ascending
 //! order; and those of `QUIETCORE_RECORDING` where it is set. All three take the same messages in
-//! turns and tell the best prices after each one; medians of the rounds, and their ratios.
+//! turns and tell the best prices after each one; medians, and their ratios.
 //! `cargo bench -p quietcore-feed --bench book [-- --cpu N]`
 
 #[path = "../tests/plain/mod.rs"]
@@ -21,6 +21,8 @@ use quietcore_measure::CpuSet;
 use quietcore_sys::sched;
 
 const ROUNDS: usize = 31;
+/// Messages that are timed together.
+const TURN: usize = 100;
 const TICK: i64 = 10_000_000;
 
 /// A stream of changes that starts from a whole book.
@@ -76,7 +78,7 @@ fn generated() -> Stream {
     // 22 % of the changes are deletions, so 78 % of the prices hold a level at any time.
     let prices = [(); 2].map(|()| distances(&mut random, 9_600 / 2 * 100 / 78));
     let mut changes = Vec::new();
-    for message in 0..4_000 {
+    for _ in 0..4_000 {
         let length = (34.0 * (1.242 * random.normal()).exp()).clamp(1.0, 1_226.0) as usize;
         let mut change = Levels::default();
         for _ in 0..length {
@@ -84,8 +86,7 @@ fn generated() -> Stream {
             let prices = &prices[usize::from(bid)];
             let near = random.unit();
             let distance = prices[(near * near * near * prices.len() as f64) as usize];
-            let middle = 618_000 + message / 40;
-            let price = Fixed(TICK * if bid { middle - distance } else { middle + distance });
+            let price = Fixed(TICK * (618_000 + if bid { -distance } else { distance }));
             let quantity = if random.next() % 100 < 22 { 0 } else { random.next() % 1_000 + 1 };
             let level = Level { price, quantity: Fixed(quantity as i64 * 100_000) };
             if bid { change.bids.push(level) } else { change.asks.push(level) }
@@ -96,7 +97,7 @@ fn generated() -> Stream {
     }
     let mut whole = [const { Vec::new() }; 2];
     for (bid, side) in whole.iter_mut().enumerate() {
-        for distance in &prices[bid] {
+        for distance in prices[bid].iter().filter(|_| random.next() % 100 < 78) {
             let price = Fixed(TICK * (618_000 + if bid == 1 { -distance } else { *distance }));
             side.push(Level { price, quantity: Fixed::ONE });
         }
@@ -224,17 +225,20 @@ impl Candidate for Sorted {
     }
 }
 
-/// Nanoseconds for all changes of the stream.
-fn round(candidate: &mut dyn Candidate, stream: &Stream) -> f64 {
-    candidate.load(&stream.snapshot);
+/// Nanoseconds for these changes; none where another task was put in this one's place meanwhile.
+fn time(candidate: &mut dyn Candidate, changes: &[Levels]) -> Option<f64> {
+    let before = sched::usage().expect("this thread's usage");
     let start = Instant::now();
-    for change in &stream.changes {
+    for change in changes {
         black_box(candidate.change(black_box(change)));
     }
-    start.elapsed().as_nanos() as f64
+    let took = start.elapsed().as_nanos() as f64;
+    let usage = sched::usage().expect("this thread's usage").since(&before);
+    (usage.involuntary_switches == 0).then_some(took)
 }
 
 fn median(values: &mut [f64]) -> f64 {
+    assert!(!values.is_empty(), "no turn was undisturbed: too much else runs on this CPU");
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -242,11 +246,16 @@ fn median(values: &mut [f64]) -> f64 {
 fn compare(stream: &Stream) {
     let mut book = Book::new(BookConfig::default());
     let (mut trees, mut sorted) = (Trees::default(), Sorted::default());
-    let mut times = [const { Vec::new() }; 3];
+    // Of every hundred messages their own median, of those times that nobody else had a part in.
+    let turns: Vec<_> = stream.changes.chunks(TURN).collect();
+    let mut times = [(); 3].map(|()| vec![Vec::new(); turns.len()]);
     for _ in 0..ROUNDS {
-        let candidates: [&mut dyn Candidate; 3] = [&mut book, &mut trees, &mut sorted];
-        for (times, candidate) in times.iter_mut().zip(candidates) {
-            times.push(round(candidate, stream));
+        let mut candidates: [&mut dyn Candidate; 3] = [&mut book, &mut trees, &mut sorted];
+        for (times, candidate) in times.iter_mut().zip(&mut candidates) {
+            candidate.load(&stream.snapshot);
+            for (times, changes) in times.iter_mut().zip(&turns) {
+                times.extend(time(*candidate, changes));
+            }
         }
     }
     assert!(book.all() == trees.all() && sorted.all() == trees.all(), "the books differ");
@@ -262,7 +271,7 @@ fn compare(stream: &Stream) {
         stream.name,
         stream.changes.len(),
     );
-    let of = times.each_mut().map(|times| median(times));
+    let of = times.each_mut().map(|turns| turns.iter_mut().map(|turn| median(turn)).sum::<f64>());
     for (name, time) in ["book", "BTreeMap<i64, i64>", "sorted Vec"].into_iter().zip(of) {
         println!(
             "  {name:<20} {:7.2} ns/level {:9.1} ns/message  x {:.3}",

@@ -70,11 +70,13 @@ fn set(book: &mut Book, levels: &Levels) {
 }
 
 fn read(path: &Path, most: usize) -> Recorded {
-    let mut reader = Reader::open(path).unwrap();
+    let mut reader = Reader::open(path).expect("the recording opens");
     let (mut heard, mut levels) = (Vec::new(), Levels::default());
     let (mut book, mut first) = (Book::default(), u64::MAX);
-    while let Some(line) = reader.next_line().unwrap().filter(|line| line.number < most as u64) {
-        match scan(line.json, &mut levels).unwrap().says {
+    while let Some(line) =
+        reader.next_line().expect("a line").filter(|line| line.number < most as u64)
+    {
+        match scan(line.json, &mut levels).expect("a message").says {
             Says::Depth(depth) => {
                 if depth.is_snapshot {
                     set(&mut book, &levels);

@@ -92,7 +92,7 @@ impl Shown {
         };
         self.trusted = [cut(&levels.bids, Fixed::min), cut(&levels.asks, Fixed::max)];
         self.moved(depth, &levels.bids, &levels.asks);
-        self.proven(depth)
+        self.proven(depth).map(drop)
     }
 
     /// Takes over the change that comes next.
@@ -106,9 +106,8 @@ impl Shown {
         self.book.apply_all(Side::Bid, bids);
         self.book.apply_all(Side::Ask, asks);
         self.moved(depth, bids, asks);
-        self.proven(depth)?;
+        let [bid, ask] = self.proven(depth)?;
         self.counters.bridged += 1;
-        let [bid, ask] = [Side::Bid, Side::Ask].map(|side| self.book.best(side));
         self.quotes.on_top(Top { last: depth.last, bid, ask }, &mut self.counters);
         Ok(())
     }
@@ -122,7 +121,8 @@ impl Shown {
         }
     }
 
-    fn proven(&mut self, depth: &Depth) -> Result<(), Wrong> {
+    /// The best bid and ask, if nothing speaks against them.
+    fn proven(&mut self, depth: &Depth) -> Result<[Option<Level>; 2], Wrong> {
         let best = [Side::Bid, Side::Ask].map(|side| self.book.best(side));
         if matches!(best, [Some(bid), Some(ask)] if bid.price >= ask.price) {
             self.counters.crossed += 1;
@@ -130,14 +130,14 @@ impl Shown {
         }
         // OKX sends 0 for "none" since it has stopped to make them (23 June 2026).
         let Some(expected) = depth.checksum.filter(|checksum| *checksum != 0) else {
-            return Ok(());
+            return Ok(best);
         };
         self.counters.checksum_checked += 1;
         if !self.checksum.agrees(&self.book, expected) {
             self.counters.checksum_mismatch += 1;
             return Err(Wrong::Checksum);
         }
-        Ok(())
+        Ok(best)
     }
 }
 
