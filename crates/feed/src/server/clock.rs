@@ -46,14 +46,9 @@ pub(super) fn run(shared: &Shared) {
     let start = *shared.started.get_or_init(Instant::now);
     shared.hub.wake();
     let Some(first) = lock(&shared.source).due() else { return shared.end() };
-    let mut wanted = HashSet::new();
-    let mut seen = None;
+    let mut audience = Audience::default();
     let mut events = Vec::new();
     while !is_stopping() {
-        if seen != Some(shared.hub.changes()) {
-            seen = Some(shared.hub.changes());
-            wanted = shared.hub.wanted();
-        }
         let Some(due) = lock(&shared.source).due() else { return shared.end() };
         let limit = match shared.config.pace {
             Pace::Rate(rate) => {
@@ -67,7 +62,7 @@ pub(super) fn run(shared: &Shared) {
                 limit
             }
             Pace::AsRead => {
-                if wanted.is_empty() {
+                if shared.hub.listeners() == 0 {
                     shared.hub.wait(NAP);
                     continue;
                 }
@@ -77,18 +72,30 @@ pub(super) fn run(shared: &Shared) {
                 u64::MAX
             }
         };
-        advance(shared, limit, &wanted, &mut events);
+        advance(shared, limit, &mut audience, &mut events);
     }
 }
 
+/// What anyone listens to, as of so many changes.
+#[derive(Debug, Default)]
+struct Audience {
+    wanted: HashSet<Stream>,
+    changes: Option<u64>,
+}
+
 /// Lets happen what is due by `limit`, and hands it to who listens.
-fn advance(shared: &Shared, limit: u64, wanted: &HashSet<Stream>, events: &mut Vec<Event>) {
+fn advance(shared: &Shared, limit: u64, audience: &mut Audience, events: &mut Vec<Event>) {
     // As fast as is read: a queue may take no more than it has room for.
     let most = if shared.config.pace == Pace::AsRead { 1 } else { BATCH };
     let mut source = lock(&shared.source);
+    // Under the market's lock: who holds it and begins to listen misses nothing that comes after.
+    let changes = Some(shared.hub.changes());
+    if audience.changes != changes {
+        *audience = Audience { wanted: shared.hub.wanted(), changes };
+    }
     let mut steps = 0;
     while steps < BATCH && events.len() < most && source.due().is_some_and(|due| due <= limit) {
-        source.step(&|stream| wanted.contains(&stream), events);
+        source.step(&|stream| audience.wanted.contains(&stream), events);
         steps += 1;
     }
     drop(source);

@@ -4,3 +4,4 @@
 mod client;
 mod faults;
 mod market;
+mod okx;

@@ -1,5 +1,8 @@
 //! A client's WebSocket: what it asks for, what it gets, and what goes wrong with it.
 
+mod books;
+mod faults;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -12,15 +15,15 @@ use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tungstenite::{Bytes, Error, Message, WebSocket};
 
-use super::control::{self, Command};
-use super::fault::{Fault, Injector, Strike};
-use super::hub::{Member, lock};
-use super::session::{LAST_WORDS, granted};
-use super::source::Event;
-use super::stream::{Address, Stream};
-use super::venue::Shared;
-use super::wake::Wake;
-use super::wire::Wire;
+use crate::server::control::{self, Command};
+use crate::server::fault::{Injector, Strike};
+use crate::server::hub::{Member, lock};
+use crate::server::session::{LAST_WORDS, granted};
+use crate::server::source::Event;
+use crate::server::stream::{Address, Route, Stream};
+use crate::server::venue::Shared;
+use crate::server::wake::Wake;
+use crate::server::wire::Wire;
 
 /// Records sealed before the client is listened to again.
 const TURN: usize = 64;
@@ -49,6 +52,8 @@ pub(super) struct Socket<'a> {
     /// Streams as the client names them.
     names: Vec<String>,
     listened: HashMap<Stream, Vec<String>>,
+    /// Events of these streams up to that moment are in the snapshot that was sent.
+    known_until: HashMap<Stream, u64>,
     injector: Injector,
     opened: Instant,
     next_ping: Instant,
@@ -83,6 +88,7 @@ impl<'a> Socket<'a> {
             address,
             names: Vec::new(),
             listened: HashMap::new(),
+            known_until: HashMap::new(),
             injector: Injector::new(Arc::clone(&shared.armed), shared.elapsed()),
             opened: now,
             next_ping: now + shared.config.ping_every,
@@ -172,6 +178,7 @@ impl<'a> Socket<'a> {
                 return;
             }
             Message::Close(_) | Message::Frame(_) => return,
+            Message::Text(text) if self.address.route == Route::Okx => self.books_command(&text),
             Message::Text(text) => self.command(&text),
             Message::Binary(_) | Message::Ping(_) | Message::Pong(_) => {}
         }
@@ -316,6 +323,9 @@ impl<'a> Socket<'a> {
             self.member.take(self.shared.config.coalesce.max(1), &mut batch);
             let is_empty = batch.is_empty();
             for event in batch.drain(..) {
+                if self.known_until.get(&event.stream).is_some_and(|until| event.at <= *until) {
+                    continue;
+                }
                 let symbol =
                     self.shared.symbols.get(event.stream.symbol).map_or("", String::as_str);
                 self.injector.event(&event, symbol, &mut self.strikes);
@@ -362,7 +372,9 @@ impl<'a> Socket<'a> {
 
     /// An event's text for this client.
     fn written(&self, event: &Event, name: &str) -> String {
-        let mut text = if self.address.is_combined {
+        let mut text = if self.address.route == Route::Okx {
+            books::wrapped(name, &event.text)
+        } else if self.address.is_combined {
             format!("{{\"stream\":\"{name}\",\"data\":{}}}", event.text)
         } else {
             event.text.clone()
@@ -373,64 +385,6 @@ impl<'a> Socket<'a> {
             text.push_str(&format!(",\"sent\":{}}}", now.as_nanos()));
         }
         text
-    }
-
-    /// A message in three fragments, a ping after the first.
-    fn fragments(&mut self, text: &str) {
-        let third = text.len() / 3;
-        let parts = [text.get(..third), text.get(third..2 * third), text.get(2 * third..)];
-        for (index, part) in parts.into_iter().enumerate() {
-            let opcode = if index == 0 { Data::Text } else { Data::Continue };
-            let part = Bytes::from(part.unwrap_or("").to_owned().into_bytes());
-            self.frame(Frame::message(part, OpCode::Data(opcode), index == 2));
-            if index == 0 {
-                self.ping("between".into());
-            }
-        }
-    }
-
-    fn go_wrong(&mut self, fault: Fault) -> io::Result<()> {
-        let until = Instant::now() + PATIENCE;
-        match fault {
-            Fault::Drop => self.end = Some(End::Cut),
-            Fault::Close(code, reason) => self.close(code, &reason),
-            Fault::HalfClose => {
-                self.flush(until)?;
-                self.wire().half_close();
-            }
-            Fault::PingFlood(count) => {
-                for number in 0..count {
-                    self.ping(format!("flood {number}"));
-                }
-            }
-            Fault::Slow(per_second) => self.wire().slow_to(per_second),
-            Fault::Silence(time) => self.silent_until = Some(Instant::now() + time),
-            Fault::Garbage => self.say(r#"{"e":"depthUpdate","E":17,"s":"#.into()),
-            Fault::BadText => {
-                let bytes = Bytes::from_static(b"{\"e\":\"\xff\xfe\"}");
-                self.frame(Frame::message(bytes, OpCode::Data(Data::Text), true));
-            }
-            Fault::Oversize(size) => {
-                let filler = "x".repeat(size.saturating_sub(r#"{"e":""}"#.len()));
-                self.say(format!("{{\"e\":\"{filler}\"}}"));
-            }
-            // RFC 6455 section 5.1: a client must close the connection.
-            Fault::Masked => {
-                io::Write::write_all(self.wire(), b"\x81\x82\x01\x02\x03\x04\x7a\x7f")?;
-            }
-            Fault::KeyUpdate => {
-                self.wire().seal()?;
-                // TLS 1.2 has none: then nothing goes wrong.
-                let _ = self.wire().update_keys();
-            }
-            Fault::Corrupt => {
-                self.flush(until)?;
-                self.wire().spoil_next();
-            }
-            // Those about events were dealt with by the injector.
-            Fault::Gap(_) | Fault::Duplicate(_) | Fault::Reorder(_) | Fault::Fragment(_) => {}
-        }
-        Ok(())
     }
 
     fn finish(&mut self, end: End) -> io::Result<()> {
