@@ -6,6 +6,7 @@ use quietcore_bpf::{Event, Wait};
 use quietcore_facts::counters::CpuTimes;
 use quietcore_facts::irqs::Interrupts;
 use quietcore_facts::{Boot, Facts};
+use quietcore_feed::server;
 use quietcore_host::placement::Map;
 use quietcore_host::profile::{self, Profile, SHIPPED};
 use quietcore_host::{Audit, Scope, Waivers, audit};
@@ -42,6 +43,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "recorder_event", seeds: events_of_recorder, run: event_of_recorder },
     Target { name: "recorder_wait", seeds: waits, run: wait },
     Target { name: "live_segment", seeds: live_segments, run: live_segment },
+    Target { name: "venue_faults", seeds: fault_scripts, run: fault_script },
+    Target { name: "venue_requests", seeds: venue_requests, run: venue_request },
+    Target { name: "venue_heads", seeds: http_heads, run: http_head },
+    Target { name: "venue_tape", seeds: tapes, run: tape },
     Target { name: "kallsyms", seeds: kernel_symbols, run: kernel_symbol },
     Target { name: "websocket_stream", seeds: websocket::streams, run: websocket::stream },
     Target { name: "websocket_answer", seeds: websocket::responses, run: websocket::answer },
@@ -365,5 +370,80 @@ fn live_segments() -> Vec<Vec<u8>> {
 fn live_segment(bytes: &[u8]) {
     for span in live::parse(bytes).unwrap_or_default() {
         assert!(span.start_ns <= span.end_ns);
+    }
+}
+
+fn fault_scripts() -> Vec<Vec<u8>> {
+    seeds(&[
+        "after 500 events gap 3 on btcusdt@depth # a comment\nevery 10 events duplicate 2",
+        "at 2s close 1008 Too many requests; after 1 event reorder 4 on @depth@100ms",
+        "rest 429 retry-after 1500ms 2 times after 1 request\nupgrade 503 always",
+        "snapshot stale; snapshot future 5 3 times; certificate wrong-name",
+        "after 5 events oversize 1_000; after 6 slow 20_000; after 7 silence 5ms; after 8 close 1006",
+    ])
+}
+
+fn fault_script(bytes: &[u8]) {
+    let read = text(bytes).parse::<server::Script>();
+    if let Err(error) = read {
+        assert!(error.line >= 1 && !error.problem.is_empty());
+    }
+}
+
+fn venue_requests() -> Vec<Vec<u8>> {
+    seeds(&[
+        r#"{"method":"SUBSCRIBE","params":["btcusdt@depth@100ms"],"id":1}"#,
+        r#"{"id":"x","params":["a","b"],"method":"UNSUBSCRIBE"}"#,
+        r#"{"method":"LIST_SUBSCRIPTIONS","id":null}"#,
+        r#"{"op":"subscribe","args":[{"channel":"books","instId":"BTC-USDT-SWAP"}]}"#,
+    ])
+}
+
+/// Whatever is wrong is answered with JSON.
+fn venue_request(bytes: &[u8]) {
+    let text = text(bytes);
+    for answer in
+        [server::read_command(&text).err(), server::read_okx_command(&text).err()].iter().flatten()
+    {
+        assert!(answer.starts_with('{') && answer.ends_with('}'));
+    }
+}
+
+fn http_heads() -> Vec<Vec<u8>> {
+    seeds(&[
+        "GET /fapi/v1/depth?symbol=BTCUSDT&limit=5 HTTP/1.1\r\nHost: x\r\n\r\nrest",
+        "GET /public/stream?streams=a@depth/b@x HTTP/1.1\r\nConnection: keep-alive, Upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    ])
+}
+
+fn http_head(bytes: &[u8]) {
+    if let Ok(Some(head)) = server::Head::read(bytes) {
+        assert!(head.length <= bytes.len());
+        let _ = (server::Address::parse(&head.target), head.parameter("symbol"));
+    }
+}
+
+fn tapes() -> Vec<Vec<u8>> {
+    let depth = r#"{"stream":"btcusdt@depth@0ms","data":{"e":"depthUpdate","E":3,"T":3,"s":"BTCUSDT","U":21,"u":30,"pu":20,"b":[["100.0","3.0"]],"a":[["101.0","0.000"]]}}"#;
+    let snapshot = r#"{"lastUpdateId":15,"E":1,"T":1,"bids":[["100.0","1.5"],["99.5","2.0"]],"asks":[["100.5","1.0"]]}"#;
+    let quote = r#"{"e":"bookTicker","u":40,"s":"BTCUSDT","b":"100.0","B":"4.0","a":"100.5","A":"1.0","T":5,"E":5}"#;
+    seeds(&[&format!("{snapshot}\n{depth}\n{quote}"), &format!("{depth}\n{snapshot}\n{depth}")])
+}
+
+/// A tape plays whatever can be read of it, to its end, and its book is never of more levels than
+/// it was told.
+fn tape(bytes: &[u8]) {
+    let lines: Vec<(u64, Vec<u8>)> =
+        bytes.split(|byte| *byte == b'\n').zip(1..).map(|(line, at)| (at, line.to_vec())).collect();
+    let count = lines.len();
+    let mut tape = server::Tape::new(Box::new(lines.into_iter()));
+    let mut out = Vec::new();
+    while tape.due().is_some() {
+        tape.step(&|_| true, &mut out);
+    }
+    assert!(out.len() <= count);
+    for symbol in 0..tape.listings().len() {
+        let _ = (tape.book(symbol), tape.oldest_book(symbol), tape.future_book(symbol, 3));
     }
 }

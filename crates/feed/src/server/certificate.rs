@@ -52,10 +52,10 @@ pub(super) struct Identity {
 }
 
 /// An issuer: its certificate and what it signs with.
-fn authority() -> Result<(Certificate, Issuer<'static, KeyPair>), rcgen::Error> {
+fn authority(name: &str) -> Result<(Certificate, Issuer<'static, KeyPair>), rcgen::Error> {
     let key = KeyPair::generate()?;
     let mut params = CertificateParams::new(Vec::new())?;
-    params.distinguished_name.push(DnType::CommonName, "quietcore replay venue");
+    params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let certificate = params.self_signed(&key)?;
@@ -64,7 +64,7 @@ fn authority() -> Result<(Certificate, Issuer<'static, KeyPair>), rcgen::Error> 
 
 /// A fresh issuer and a certificate for this machine's names and `names`.
 pub(super) fn identity(names: &[String], flaw: Option<Flaw>) -> Result<Identity, CertificateError> {
-    let (root, issuer) = authority()?;
+    let (root, issuer) = authority("quietcore replay venue")?;
     let names = match flaw {
         Some(Flaw::WrongName) => vec!["wrong.invalid".to_owned()],
         _ => NAMES.iter().map(ToString::to_string).chain(names.iter().cloned()).collect(),
@@ -79,7 +79,7 @@ pub(super) fn identity(names: &[String], flaw: Option<Flaw>) -> Result<Identity,
     }
     let key = KeyPair::generate()?;
     let certificate = match flaw {
-        Some(Flaw::UnknownIssuer) => params.signed_by(&key, &authority()?.1)?,
+        Some(Flaw::UnknownIssuer) => params.signed_by(&key, &authority("another issuer")?.1)?,
         _ => params.signed_by(&key, &issuer)?,
     };
     let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));

@@ -92,6 +92,7 @@ impl Source {
         let symbol = self.symbol(symbol)?;
         let channel = Channel::parse(suffix)?;
         let channel = match self {
+            Self::Recorded(_) if channel == Channel::Books => return None,
             Self::Recorded(_) if channel.is_depth() => Channel::DepthAtOnce,
             _ => channel,
         };
@@ -112,6 +113,15 @@ impl Source {
         match self {
             Self::Generated(market) => market.time_ms(),
             Self::Recorded(tape) => tape.time_ms(),
+        }
+    }
+
+    /// OKX's snapshot of an instrument, and the moment (ns of the market's time) up to which events
+    /// are in it. A recording has none.
+    pub fn books(&self, symbol: usize) -> Option<(u64, String)> {
+        match self {
+            Self::Generated(market) => market.books(symbol),
+            Self::Recorded(_) => None,
         }
     }
 

@@ -99,6 +99,16 @@ pub enum Route {
 }
 
 impl Route {
+    /// Its path.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Public => "/public",
+            Self::Market => "/market",
+            Self::Legacy => "/ws",
+            Self::Okx => "/ws/v5/public",
+        }
+    }
+
     /// Whether the route has the channel.
     pub fn serves(self, channel: Channel) -> bool {
         let public = matches!(

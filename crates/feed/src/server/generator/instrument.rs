@@ -5,6 +5,7 @@ use fastrand::Rng;
 use super::super::book::{TrueBook, write_levels};
 use super::super::decimal::ONE;
 use super::super::stream::Channel;
+use super::books::View;
 use super::contract::Contract;
 use super::shape::{self, RANKS};
 use super::text::{Text, TradeLine};
@@ -59,6 +60,8 @@ pub(super) struct Instrument {
     book: TrueBook,
     oldest: TrueBook,
     changes: [Changes; 4],
+    /// What OKX's clients were shown.
+    view: View,
     quoted: [Option<(i64, i64)>; 2],
     trades: u64,
     random: Rng,
@@ -95,12 +98,14 @@ impl Instrument {
             oldest: book.clone(),
             book,
             changes,
+            view: View::default(),
             quoted: [None; 2],
             trades,
             random,
         };
         instrument.fill();
         instrument.oldest = instrument.book.clone();
+        instrument.view = View::of(&instrument.book);
         instrument
     }
 
@@ -110,6 +115,10 @@ impl Instrument {
 
     pub(super) fn book(&self) -> &TrueBook {
         &self.book
+    }
+
+    pub(super) fn books(&self, time_ms: u64) -> String {
+        self.view.snapshot(&self.contract, time_ms)
     }
 
     pub(super) fn oldest_book(&self) -> &TrueBook {
@@ -339,7 +348,13 @@ impl Instrument {
         wanted: &dyn Fn(Channel) -> bool,
         mut tell: impl FnMut(Channel, String),
     ) {
-        let Self { contract, book, changes, .. } = self;
+        let Self { contract, book, view, changes, .. } = self;
+        if moment.tick % 2 == 0 {
+            let changes = view.follow(book).filter(|_| wanted(Channel::Books));
+            if let Some(changes) = changes {
+                tell(Channel::Books, view.update(changes, contract, moment.time_ms));
+            }
+        }
         for changes in changes.iter_mut().filter(|changes| moment.tick % changes.every == 0) {
             let Some(first) = changes.first.take() else { continue };
             let ids = (first, book.last, changes.previous);

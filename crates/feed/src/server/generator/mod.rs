@@ -4,6 +4,7 @@
 //! levels change, how many quotes and trades there are, and in which few microseconds. Most ticks
 //! are calm; in a burst every symbol moves at once. The same seed gives the same bytes.
 
+mod books;
 mod contract;
 mod instrument;
 mod shape;
@@ -151,6 +152,13 @@ impl Generator {
     /// A symbol's book as it was before the first event; too old to be joined to any.
     pub fn oldest_book(&self, symbol: usize) -> Option<&TrueBook> {
         self.instruments.get(symbol).map(Instrument::oldest_book)
+    }
+
+    /// OKX's snapshot of a symbol as its `books` stream last showed it, and the moment up to which
+    /// events are in it.
+    pub fn books(&self, symbol: usize) -> Option<(u64, String)> {
+        let instrument = self.instruments.get(symbol)?;
+        Some((self.now, instrument.books(self.time_ms())))
     }
 
     /// The market's time, ms since 1970.
