@@ -4,6 +4,7 @@ mod live;
 mod replay;
 mod run;
 mod sections;
+mod serve;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
@@ -25,6 +26,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    Venue(serve::Venue),
     Replay(replay::Replay),
 }
 
@@ -36,6 +38,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<Exit> {
         match self.command {
             Command::Run(command) => command.run(),
+            Command::Venue(command) => command.run(),
             Command::Replay(command) => command.run(),
         }
     }

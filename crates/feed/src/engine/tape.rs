@@ -105,10 +105,10 @@ mod tests {
         assert_eq!(tape.finish().unwrap(), 3_000);
         let mut reader = Reader::open(&path).unwrap();
         for n in 0..3_000 {
-            let line = reader.next().unwrap().unwrap();
+            let line = reader.next_line().unwrap().unwrap();
             assert!(line.received_ns == n && line.json == text(n).as_bytes(), "{n}");
         }
-        assert!(reader.next().unwrap().is_none());
+        assert!(reader.next_line().unwrap().is_none());
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl ReadError {
 
 /// Reads a recording; memory for one line.
 pub struct Reader {
-    input: Box<dyn BufRead>,
+    input: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     number: u64,
     bad: u64,
@@ -106,9 +106,9 @@ impl Reader {
     ///
     /// # Errors
     /// Those of the first read, which tells whether it is gzipped.
-    pub fn new(source: impl Read + 'static) -> io::Result<Self> {
+    pub fn new(source: impl Read + Send + 'static) -> io::Result<Self> {
         let mut source = BufReader::with_capacity(1 << 16, source);
-        let input: Box<dyn BufRead> = if source.fill_buf()?.starts_with(&GZIP) {
+        let input: Box<dyn BufRead + Send> = if source.fill_buf()?.starts_with(&GZIP) {
             Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(source)))
         } else {
             Box::new(source)
