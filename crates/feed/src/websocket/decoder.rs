@@ -11,6 +11,7 @@ pub enum Utf8 {
     Check,
     /// Left to whoever reads the text. For JSON that is compared and scanned as bytes: the bytes
     /// above ASCII can only stand within strings, where none of them is mistaken for another.
+    /// The check takes longer than all else that a message costs here: see `benches/websocket.rs`.
     Trust,
 }
 
@@ -77,6 +78,14 @@ enum End {
     Failed(ProtocolError),
 }
 
+/// What the longer way came to.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Nothing,
+    Frame(Opcode),
+    Error(ProtocolError),
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     head: Head,
@@ -141,40 +150,55 @@ impl Decoder {
                     return Err(self.fail(ProtocolError::TextNotUtf8));
                 }
                 *input = rest;
-                let incoming = if is_text { Incoming::Text } else { Incoming::Binary };
-                return Ok(Some(incoming(payload)));
+                return Ok(Some(if is_text {
+                    Incoming::Text(payload)
+                } else {
+                    Incoming::Binary(payload)
+                }));
             }
         }
-        self.next_of_any(input)
+        let mut found = Found::Nothing;
+        let payload = self.next_of_any(input, &mut found);
+        match found {
+            Found::Nothing => Ok(None),
+            Found::Frame(opcode) => Ok(Some(incoming(opcode, payload))),
+            Found::Error(error) => Err(error),
+        }
     }
 
-    /// As `next`, for everything that is not one whole short message.
+    /// As `next`, for everything that is not one whole short message. Does not return `next`'s
+    /// result itself: that would take both ways through memory, which costs the short one as much
+    /// again as all it does.
     #[inline(never)]
-    fn next_of_any<'a, 'i: 'a>(
-        &'a mut self,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Incoming<'a>>, ProtocolError> {
+    fn next_of_any<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8], found: &mut Found) -> &'a [u8] {
         match self.end {
-            Some(End::Failed(error)) => return Err(error),
+            Some(End::Failed(error)) => {
+                *found = Found::Error(error);
+                return &[];
+            }
             Some(End::Closed) => {
                 *input = &[];
-                return Ok(None);
+                return &[];
             }
             None => {}
         }
-        let found = self.read(input).map_err(|error| self.fail(error))?;
+        let read = self.read(input);
+        if let Err(error) = read {
+            *found = Found::Error(self.fail(error));
+            return &[];
+        }
         self.is_idle = self.role == Role::Client
             && self.end.is_none()
             && self.held == 0
             && self.frame.is_none()
             && self.begun.is_none();
-        let Some((opcode, payload)) = found else { return Ok(None) };
-        let payload = match payload {
+        let Ok(Some((opcode, payload))) = read else { return &[] };
+        *found = Found::Frame(opcode);
+        match payload {
             Payload::Input(bytes) => bytes,
             Payload::Message => &self.message,
             Payload::Control => &self.control,
-        };
-        Ok(Some(incoming(opcode, payload)))
+        }
     }
 
     fn fail(&mut self, error: ProtocolError) -> ProtocolError {
@@ -369,6 +393,7 @@ fn check_close(payload: &[u8]) -> Result<(), ProtocolError> {
     }
 }
 
+#[inline]
 fn incoming(opcode: Opcode, payload: &[u8]) -> Incoming<'_> {
     match opcode {
         Opcode::Text => Incoming::Text(payload),
