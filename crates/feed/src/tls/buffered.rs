@@ -116,6 +116,9 @@ impl RustlsPath {
         let mut left = plain;
         while !left.is_empty() {
             let taken = self.connection.writer().write(left).map_err(TlsError::Socket)?;
+            if taken == 0 {
+                return Err(RecordError::KeysUsedUp.into());
+            }
             left = &left[taken..];
             seal(&mut self.connection, &mut self.outgoing);
         }

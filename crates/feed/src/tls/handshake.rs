@@ -54,6 +54,7 @@ pub(super) fn shake<S: Read + Write>(
             // Done, unless a part of a handshake message stands at the end of what was shown.
             Ok(ConnectionState::WriteTraffic(_)) if discard == shown => break,
             Ok(ConnectionState::WriteTraffic(_)) => wanting = true,
+            // The peer says close_notify; data is not shown to rustls.
             Ok(_) => return Err(TlsError::ClosedInHandshake),
             Err(error) => {
                 tell(&mut connection, socket, outgoing);

@@ -11,6 +11,7 @@
 //!
 //! ```no_run
 //! # use std::io::{Read, Write};
+//! # fn decode(plain: &[u8]) {}
 //! # use quietcore_feed::tls::{RecordPath, Roots, Tls, TlsError, client_config};
 //! # fn feed(mut socket: std::net::TcpStream) -> Result<(), Box<dyn std::error::Error>> {
 //! let config = client_config(Roots::System)?;
@@ -19,7 +20,7 @@
 //!     let count = socket.read(tls.space())?;
 //!     tls.filled(count);
 //!     while let Some(plain) = tls.next()? {
-//!         println!("{} bytes", plain.len());
+//!         decode(plain);
 //!     }
 //!     socket.write_all(tls.outgoing())?;
 //!     tls.outgoing().clear();

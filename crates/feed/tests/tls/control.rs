@@ -125,6 +125,31 @@ fn data_that_comes_with_the_end_of_the_handshake_is_not_lost() {
     }
 }
 
+/// Handshake messages in pieces, many records to a read and many reads to a record.
+#[test]
+fn a_handshake_may_come_in_small_records() {
+    let identity = Identity::new("localhost", |_| ());
+    for (suite, path) in SUITES.iter().flat_map(|suite| BOTH.map(|path| (*suite, path))) {
+        for chunk in [1, 50, usize::MAX] {
+            let mut config = identity.server(&[suite]);
+            config.max_fragment_size = Some(32);
+            let mut server = Server::new(config);
+            server.chunk = chunk;
+            let mut tls = connect(&mut server, identity.client(&SUITES), path).unwrap();
+            server.send(b"hello");
+            let bytes: Vec<u8> = server.to_client.drain(..).collect();
+            assert_eq!(take(&mut tls, &bytes), [b"hello"], "{suite:?} {path:?} {chunk}");
+        }
+    }
+}
+
+/// The engine hands connections from thread to thread.
+#[test]
+fn a_connection_may_change_threads() {
+    fn is_send<T: Send>(_: &T) {}
+    is_send(&crafted(TLS13).0);
+}
+
 #[test]
 fn the_negotiated_names_are_those_of_the_registry() {
     let identity = Identity::new("localhost", |_| ());
