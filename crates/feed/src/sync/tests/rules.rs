@@ -74,7 +74,8 @@ fn a_snapshot_newer_than_the_kept_changes_waits_for_the_next_ones() {
     assert!(market.book().is_none() && !market.needs_snapshot());
     assert_eq!(market.on_depth(&change(21, 30, 20), &bid(8)), Outcome::Stale);
     assert_eq!(market.on_depth(&snapshot(33), &whole()), Outcome::Stale, "an older answer");
-    assert_eq!(market.on_depth(&change(31, 40, 30), &bid(4)), Outcome::Applied);
+    assert_eq!(market.on_depth(&change(31, 34, 30), &bid(9)), Outcome::Stale, "just before it");
+    assert_eq!(market.on_depth(&change(35, 40, 34), &bid(4)), Outcome::Applied);
     assert_eq!(best_bid(&market), Some(4));
 }
 
