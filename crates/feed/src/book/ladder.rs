@@ -132,10 +132,12 @@ impl Ladder {
     fn set_spilled(&mut self, key: Key, quantity: i64) {
         if quantity > 0 {
             self.spill.insert(key, quantity);
+            self.best_spilled = self.best_spilled.max(Some(key));
         } else if self.spill.remove(&key).is_none() {
             return;
+        } else if self.best_spilled == Some(key) {
+            self.best_spilled = self.spill.last_key_value().map(|(key, _)| *key);
         }
-        self.best_spilled = self.spill.last_key_value().map(|(key, _)| *key);
         self.spills = self.spills.saturating_add(1);
         let end = self.start.saturating_add(self.tick.saturating_mul(WINDOW as i64));
         self.off_grid += u32::from((self.start..end).contains(&key));

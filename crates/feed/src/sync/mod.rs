@@ -333,8 +333,12 @@ impl Market {
         }
     }
 
-    /// The stream begins, or begins anew.
+    /// The stream begins, or begins anew. A second connection's may begin behind where the first
+    /// one has brought the book.
     fn begin(&mut self, depth: &Depth, levels: &Levels) -> Outcome {
+        if self.state == State::Live && self.shown.is_remembered(depth.last) {
+            return Outcome::Stale;
+        }
         if let Err(wrong) = self.shown.load(depth, levels) {
             self.lose();
             return wrong.into();

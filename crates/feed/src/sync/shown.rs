@@ -72,19 +72,30 @@ impl Shown {
             Rule::Bridge if depth.last <= self.last => Follows::Held,
             _ if is_next => Follows::Next,
             Rule::Bridge => Follows::Gap,
-            // Numbers start again at maintenance: a smaller one that was never seen is not an old
-            // one, but a change after a restart that was missed.
-            Rule::InStream if self.remembered.contains(&depth.last) => Follows::Held,
+            Rule::InStream if self.was_passed(depth) => Follows::Held,
             Rule::InStream => Follows::Gap,
         }
+    }
+
+    /// Whether this is an old change of a stream whose numbers may start again at maintenance. A
+    /// smaller number alone does not make it one: it may follow a restart that was missed. It is
+    /// one that was applied, or, overtaken by a snapshot, one that follows such a one.
+    fn was_passed(&self, depth: &Depth) -> bool {
+        let follows_passed = || depth.previous.is_some_and(|update| self.is_remembered(update));
+        self.is_remembered(depth.last) || depth.last < self.last && follows_passed()
+    }
+
+    /// Whether the book was at this update, not long ago.
+    pub fn is_remembered(&self, update: u64) -> bool {
+        self.remembered.contains(&update)
     }
 
     /// Takes over a whole book.
     pub fn load(&mut self, depth: &Depth, levels: &Levels) -> Result<(), Wrong> {
         if depth.last < self.last {
             self.quotes.forget_quotes();
+            self.remembered.fill(depth.last);
         }
-        self.remembered.fill(depth.last);
         self.book.load(levels);
         let cut = |side: &[Level], worst: fn(Fixed, Fixed) -> Fixed| {
             let is_cut = self.snapshot_levels > 0 && side.len() >= self.snapshot_levels;

@@ -74,7 +74,8 @@ fn a_snapshot_newer_than_the_kept_changes_waits_for_the_next_ones() {
     assert!(market.book().is_none() && !market.needs_snapshot());
     assert_eq!(market.on_depth(&change(21, 30, 20), &bid(8)), Outcome::Stale);
     assert_eq!(market.on_depth(&snapshot(33), &whole()), Outcome::Stale, "an older answer");
-    assert_eq!(market.on_depth(&change(31, 40, 30), &bid(4)), Outcome::Applied);
+    assert_eq!(market.on_depth(&change(31, 34, 30), &bid(9)), Outcome::Stale, "just before it");
+    assert_eq!(market.on_depth(&change(35, 40, 34), &bid(4)), Outcome::Applied);
     assert_eq!(best_bid(&market), Some(4));
 }
 
@@ -253,6 +254,24 @@ fn a_missed_start_of_new_numbers_is_a_gap_and_no_old_change() {
     assert_eq!(market.on_depth(&change(6, 6, 5), &bid(9)), Outcome::Dropped);
     assert_eq!(market.on_depth(&snapshot(7), &whole()), Outcome::Applied);
     assert_eq!(market.counters().resyncs, 1);
+}
+
+#[test]
+fn a_second_connection_may_begin_behind_the_first_or_ahead_of_it() {
+    let mut market = streaming();
+    assert_eq!(market.on_depth(&change(15, 15, 10), &bid(2)), Outcome::Applied);
+    assert_eq!(market.on_depth(&change(20, 20, 15), &bid(3)), Outcome::Applied);
+    // The second one is behind.
+    assert_eq!(market.on_depth(&snapshot(15), &whole()), Outcome::Stale);
+    assert_eq!(market.on_depth(&change(20, 20, 15), &bid(3)), Outcome::Stale);
+    assert_eq!(market.on_depth(&change(25, 25, 20), &bid(4)), Outcome::Applied);
+    assert_eq!(best_bid(&market), Some(4));
+    // A third one is ahead, and what it has overtaken comes late.
+    assert_eq!(market.on_depth(&snapshot(35), &whole()), Outcome::Applied);
+    assert_eq!(market.on_depth(&change(30, 30, 25), &bid(5)), Outcome::Stale);
+    assert_eq!(market.on_depth(&change(35, 35, 30), &bid(6)), Outcome::Stale);
+    assert_eq!(market.on_depth(&change(40, 40, 35), &bid(7)), Outcome::Applied);
+    assert_eq!((best_bid(&market), market.counters().gaps), (Some(7), 0));
 }
 
 #[test]
