@@ -54,7 +54,7 @@ fn check(message: &Message<'_>, levels: &Levels, value: &Value) {
     let data = if is_wrapped { &value["data"] } else { value };
     if let Says::Depth(_) | Says::Quote(_) | Says::Trade(_) | Says::Mark(_) = message.says {
         let of_stream = stream.and_then(|stream| stream.split('@').next()).unwrap_or_default();
-        let symbol = data.get("s").map_or(of_stream, |symbol| symbol.as_str().unwrap());
+        let symbol = data.get("s").map_or(of_stream, |symbol| symbol.as_str().expect("a string"));
         assert!(message.is_of(symbol.as_bytes()), "{message:?} is of {symbol:?}");
     }
     let event = data["e"].as_str();
@@ -89,7 +89,7 @@ fn check(message: &Message<'_>, levels: &Levels, value: &Value) {
                 id: number(&data[id]),
                 price: fixed(&data["p"]),
                 quantity: fixed(&data["q"]),
-                taker: taker(data["m"].as_bool().unwrap()),
+                taker: taker(data["m"].as_bool().expect("a boolean")),
                 time_ms: number(&data["T"]),
             };
             assert_eq!(trade, expected);
