@@ -48,13 +48,16 @@ fn scan<'a>(text: &'a [u8], levels: &mut Levels) -> Result<Message<'a>, ScanErro
 /// What was read of a message is what serde_json's tree of it says. Where the tree cannot be read
 /// so (the message should have been refused), this panics.
 fn check(message: &Message<'_>, levels: &Levels, value: &Value) {
-    let is_wrapped =
-        value.get("e").is_none_or(|event| !event.is_string()) && value.get("stream").is_some();
+    // Which of the two keys comes first.
+    let mut keys = value.as_object().into_iter().flat_map(|map| map.iter());
+    let decides =
+        |(key, value): &(&String, &Value)| *key == "stream" || *key == "e" && value.is_string();
+    let is_wrapped = keys.find(decides).is_some_and(|(key, _)| key == "stream");
     let stream = value["stream"].as_str().filter(|_| is_wrapped);
     let data = if is_wrapped { &value["data"] } else { value };
     if let Says::Depth(_) | Says::Quote(_) | Says::Trade(_) | Says::Mark(_) = message.says {
         let of_stream = stream.and_then(|stream| stream.split('@').next()).unwrap_or_default();
-        let symbol = data.get("s").map_or(of_stream, |symbol| symbol.as_str().unwrap());
+        let symbol = data.get("s").map_or(of_stream, |symbol| symbol.as_str().expect("a string"));
         assert!(message.is_of(symbol.as_bytes()), "{message:?} is of {symbol:?}");
     }
     let event = data["e"].as_str();
@@ -89,7 +92,7 @@ fn check(message: &Message<'_>, levels: &Levels, value: &Value) {
                 id: number(&data[id]),
                 price: fixed(&data["p"]),
                 quantity: fixed(&data["q"]),
-                taker: taker(data["m"].as_bool().unwrap()),
+                taker: taker(data["m"].as_bool().expect("a boolean")),
                 time_ms: number(&data["T"]),
             };
             assert_eq!(trade, expected);

@@ -14,36 +14,52 @@ impl Scanner<'_> {
         if self.take(b']')? {
             return Ok(());
         }
-        let mut shapes = [Shape::NONE; 2];
+        if self.usual_levels(levels) {
+            return Ok(());
+        }
         loop {
-            levels.push(self.row(&mut shapes)?);
-            match self.bytes.get(self.at) {
-                Some(b',') => self.at += 1,
-                _ if self.take(b',')? => {}
-                _ if self.take(b']')? => return Ok(()),
-                _ => return Err(self.expected("a comma or the levels' end")),
+            levels.push(self.row()?);
+            if self.take(b']')? {
+                return Ok(());
+            }
+            self.open(b',', "a comma or the levels' end")?;
+        }
+    }
+
+    /// Reads levels as long as they are written as venues write them. Were those all? Else this
+    /// stands at the next.
+    #[inline(always)]
+    fn usual_levels(&mut self, levels: &mut Vec<Level>) -> bool {
+        let mut shapes = [Shape::NONE; 2];
+        let mut at = self.at;
+        if self.bytes.get(at..at + 2) != Some(b"[\"") {
+            return false;
+        }
+        loop {
+            let Some((level, end)) = usual_row(self.bytes, at + 2, &mut shapes) else {
+                return false;
+            };
+            match self.bytes.get(end..end + 2) {
+                Some(b"],") => {
+                    levels.push(level);
+                    at = end + 2;
+                }
+                Some(b"]]") => {
+                    levels.push(level);
+                    self.at = end + 2;
+                    return true;
+                }
+                _ => return false,
+            }
+            self.at = at;
+            if self.bytes.get(at..at + 2) != Some(b"[\"") {
+                return false;
             }
         }
     }
 
     /// `["61652.80","0.195"]`
-    #[inline(always)]
-    fn row(&mut self, shapes: &mut [Shape; 2]) -> Result<Level, ScanError> {
-        match usual_row(self.bytes, self.at, shapes) {
-            Some((level, end)) => {
-                self.at = end;
-                match self.bytes.get(end) {
-                    Some(b']') => self.at += 1,
-                    _ => self.rest_of_row()?,
-                }
-                Ok(level)
-            }
-            None => self.unusual_row(),
-        }
-    }
-
-    #[cold]
-    fn unusual_row(&mut self) -> Result<Level, ScanError> {
+    fn row(&mut self) -> Result<Level, ScanError> {
         self.open(b'[', "a level")?;
         let price = self.amount()?;
         self.open(b',', "a comma and a quantity")?;
@@ -60,14 +76,12 @@ impl Scanner<'_> {
     }
 }
 
-/// Price and quantity, if they are written as venues write them, and where that ends.
+/// Price and quantity behind the first quote of a row, if they are written as venues write them,
+/// and the place behind the last quote.
 #[inline(always)]
 fn usual_row(bytes: &[u8], at: usize, shapes: &mut [Shape; 2]) -> Option<(Level, usize)> {
     let [of_price, of_quantity] = shapes;
-    if bytes.get(at..at + 2)? != b"[\"" {
-        return None;
-    }
-    let (price, end) = quoted_as(bytes, at + 2, of_price)?;
+    let (price, end) = quoted_as(bytes, at, of_price)?;
     if bytes.get(end + 1..end + 3)? != b",\"" {
         return None;
     }

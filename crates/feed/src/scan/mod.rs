@@ -90,6 +90,29 @@ impl<'a> Scanner<'a> {
         is
     }
 
+    /// The whole number behind this text, if both come.
+    #[inline(always)]
+    pub fn number_behind(&mut self, text: &'static [u8]) -> Option<u64> {
+        if self.take_text(text) { self.number().ok() } else { None }
+    }
+
+    /// The string behind this text, which ends with the first quote, if both come.
+    #[inline(always)]
+    pub fn string_behind(&mut self, text: &'static [u8]) -> Option<&'a [u8]> {
+        if self.take_text(text) { self.string_from_here().ok() } else { None }
+    }
+
+    /// The price or quantity behind this text, which ends with the first quote, if both come.
+    #[inline(always)]
+    pub fn amount_behind(&mut self, text: &'static [u8]) -> Option<Fixed> {
+        if !self.take_text(text) {
+            return None;
+        }
+        let (amount, end) = quoted(self.bytes, self.at)?;
+        self.at = end + 1;
+        Some(amount)
+    }
+
     /// Nothing but whitespace may come any more.
     pub fn end(&mut self) -> Result<(), ScanError> {
         match self.peek() {

@@ -94,7 +94,7 @@ fn text(text: &str, style: Style, random: &mut Random, out: &mut String) {
             let units = char.encode_utf16(&mut units);
             units.iter().for_each(|unit| *out += &format!("\\u{unit:04x}"));
         } else {
-            let quoted = serde_json::to_string(&char.to_string()).unwrap();
+            let quoted = serde_json::to_string(&char.to_string()).expect("a string");
             *out += &quoted[1..quoted.len() - 1];
         }
     }
@@ -123,7 +123,7 @@ fn write(value: &Value, style: Style, random: &mut Random, out: &mut String) {
             if style.more {
                 let extra =
                     r#"{"n":[[{"e":"trade","u":1}],-1.5e300,"\ud83d\ude00é",null,true],"b":{}}"#;
-                pairs.push(("unknown".into(), serde_json::from_str(extra).unwrap()));
+                pairs.push(("unknown".into(), serde_json::from_str(extra).expect("JSON")));
                 pairs.push(("zz".into(), Value::from("\"}],")));
             }
             if style.shuffled {

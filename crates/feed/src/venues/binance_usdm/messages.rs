@@ -6,6 +6,7 @@
 //! in 2026). Where a key comes twice the last one counts, but a message that calls itself two
 //! different events is refused.
 
+use super::usual;
 use crate::fixed::Fixed;
 use crate::market::{Depth, Level, Levels, Mark, Message, Quote, Says, Side, Trade};
 use crate::scan::{Fault, ScanError, Scanner, text};
@@ -45,7 +46,7 @@ const OTHER: Message = Message { symbol: b"", says: Says::Other };
 
 /// What a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Depth,
     Quote,
     AggTrade,
@@ -86,11 +87,19 @@ const EVENTS: &[&[u8]] =
 pub(super) fn scan<'a>(text: &'a [u8], levels: &mut Levels) -> Result<Message<'a>, ScanError> {
     levels.clear();
     let mut scanner = Scanner::new(text);
-    if let Some((stream, kind)) = usual(&mut scanner) {
+    if let Some((stream, kind)) = usual::beginning(&mut scanner) {
+        let is_end = |scanner: &mut Scanner<'a>| stream.is_none() || scanner.take_text(b"}");
+        if kind == Kind::Quote {
+            let mut scanner = scanner;
+            let quote = usual::quote(&mut scanner).filter(|_| is_end(&mut scanner));
+            if let (Some((symbol, quote)), Ok(())) = (quote, scanner.end()) {
+                return Ok(Message { symbol, says: Says::Quote(quote) });
+            }
+        }
         let key = scanner.next_key(KEYS)?;
         let message = event(kind, key, Body { scanner: &mut scanner, stream, levels })?;
         // Something else behind the data is rare: read the message again, in any order.
-        if stream.is_none() || scanner.take(b'}')? {
+        if is_end(&mut scanner) {
             return scanner.end().map(|()| message);
         }
     }
@@ -98,29 +107,6 @@ pub(super) fn scan<'a>(text: &'a [u8], levels: &mut Levels) -> Result<Message<'a
     let message = value(&mut scanner, None, levels)?;
     scanner.end()?;
     Ok(message)
-}
-
-/// What nearly every message begins with: the stream's name, if it is wrapped, and the event's.
-#[inline(always)]
-fn usual<'a>(scanner: &mut Scanner<'a>) -> Option<(Option<&'a [u8]>, Kind)> {
-    let mut stream = None;
-    if scanner.take_text(br#"{"stream":""#) {
-        stream = Some(scanner.string_from_here().ok()?);
-        if !scanner.take_text(br#","data":"#) {
-            return None;
-        }
-    }
-    if !scanner.take_text(br#"{"e":""#) {
-        return None;
-    }
-    let kind = match () {
-        () if scanner.take_text(br#"bookTicker""#) => Kind::Quote,
-        () if scanner.take_text(br#"depthUpdate""#) => Kind::Depth,
-        () if scanner.take_text(br#"trade""#) => Kind::Trade,
-        () if scanner.take_text(br#"aggTrade""#) => Kind::AggTrade,
-        () => return None,
-    };
-    Some((stream, kind))
 }
 
 /// A message, or the data of a stream.
@@ -135,47 +121,32 @@ fn value<'a>(
         return Ok(OTHER);
     }
     let start = *scanner;
-    // What comes first tells what nearly every message is.
-    let first = scanner.first_key(KEYS)?;
-    let kind = match first {
-        Some(b"e") if scanner.peek()? == b'"' => {
-            let kind = Kind::of(scanner.string()?);
-            let key = scanner.next_key(KEYS)?;
-            return event(kind, key, Body { scanner, stream, levels });
-        }
-        Some(b"stream") => Kind::Wrapper,
-        None => return Ok(OTHER),
-        _ => {
-            *scanner = start;
-            survey(&mut start.clone())?
-        }
-    };
-    if kind == Kind::Wrapper && stream.is_none() {
-        *scanner = start;
+    let kind = survey(scanner, stream.is_none())?;
+    *scanner = start;
+    if kind == Kind::Wrapper {
         return wrapper(scanner, levels);
     }
-    *scanner = start;
     let key = scanner.first_key(KEYS)?;
     event(kind, key, Body { scanner, stream, levels })
 }
 
-/// What an object is, by looking at all its keys.
-#[cold]
-fn survey(scanner: &mut Scanner<'_>) -> Result<Kind, ScanError> {
-    let (mut event, mut kind) = (None, Kind::Unknown);
+/// What an object is, by its keys: an event or a stream's by which of the two comes first. Only
+/// the whole message can be a stream's.
+fn survey(scanner: &mut Scanner<'_>, is_whole: bool) -> Result<Kind, ScanError> {
+    let mut kind = Kind::Unknown;
     let mut key = scanner.first_key(KEYS)?;
     while let Some(name) = key {
         match name {
-            b"e" if scanner.peek()? == b'"' => event = Some(Kind::of({ *scanner }.string()?)),
-            b"stream" => kind = Kind::Wrapper,
-            b"lastUpdateId" if kind != Kind::Wrapper => kind = Kind::Snapshot,
+            b"e" if scanner.peek()? == b'"' => return scanner.string().map(Kind::of),
+            b"stream" if is_whole => return Ok(Kind::Wrapper),
+            b"lastUpdateId" => kind = Kind::Snapshot,
             b"result" | b"error" | b"code" if kind == Kind::Unknown => kind = Kind::Answer,
             _ => {}
         }
         scanner.skip()?;
         key = scanner.next_key(KEYS)?;
     }
-    Ok(event.unwrap_or(kind))
+    Ok(kind)
 }
 
 /// `{"stream":"btcusdt@depth@100ms","data":{…}}`
@@ -224,7 +195,7 @@ fn event<'a>(
         Kind::Mark => body.mark(key),
         Kind::Snapshot => body.snapshot(key),
         Kind::Answer => body.answer(key),
-        Kind::Depth | Kind::Unused | Kind::Wrapper | Kind::Unknown => body.unused(key),
+        Kind::Depth | Kind::Unused | Kind::Wrapper | Kind::Unknown => body.unused(kind, key),
     }
 }
 
@@ -485,9 +456,12 @@ impl<'a> Body<'_, 'a> {
         Ok(words)
     }
 
-    fn unused(&mut self, mut key: Option<&'a [u8]>) -> Result<Message<'a>, ScanError> {
-        while key.is_some() {
-            self.scanner.skip()?;
+    fn unused(&mut self, kind: Kind, mut key: Option<&'a [u8]>) -> Result<Message<'a>, ScanError> {
+        while let Some(name) = key {
+            match name {
+                [b'e'] if matches!(kind, Kind::Depth | Kind::Unused) => self.again(kind)?,
+                _ => self.scanner.skip()?,
+            }
             key = self.scanner.next_key(KEYS)?;
         }
         Ok(OTHER)

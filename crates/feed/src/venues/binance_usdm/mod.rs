@@ -6,6 +6,7 @@
 //! that part are switched off.
 
 mod messages;
+mod usual;
 
 use std::time::Duration;
 
