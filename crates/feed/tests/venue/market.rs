@@ -161,6 +161,22 @@ fn a_stream_on_the_wrong_route_is_refused() {
 }
 
 #[test]
+fn a_client_that_breaks_the_protocol_is_told() {
+    use std::io::Write;
+    // A frame without a mask; a text that is no UTF-8, masked with zeros.
+    for (frame, code) in [
+        (&b"\x81\x02hi"[..], CloseCode::Protocol),
+        (&b"\x81\x82\0\0\0\0\xff\xfe"[..], CloseCode::Invalid),
+    ] {
+        let venue = start(as_read(""));
+        let mut socket = open(&venue, "/public/ws");
+        socket.get_mut().write_all(frame).unwrap();
+        let Message::Close(Some(close)) = socket.read().unwrap() else { panic!("{code}") };
+        assert_eq!(close.code, code);
+    }
+}
+
+#[test]
 fn a_client_that_says_too_much_is_closed() {
     let venue = start(as_read(""));
     let mut socket = open(&venue, "/public/ws");
