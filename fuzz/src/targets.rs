@@ -431,8 +431,7 @@ fn tapes() -> Vec<Vec<u8>> {
     seeds(&[&format!("{snapshot}\n{depth}\n{quote}"), &format!("{depth}\n{snapshot}\n{depth}")])
 }
 
-/// A tape plays whatever can be read of it, to its end, and its book is never of more levels than
-/// it was told.
+/// A tape plays whatever can be read of it, to its end.
 fn tape(bytes: &[u8]) {
     let lines: Vec<(u64, Vec<u8>)> =
         bytes.split(|byte| *byte == b'\n').zip(1..).map(|(line, at)| (at, line.to_vec())).collect();

@@ -56,6 +56,19 @@ fn a_gap_is_one_that_numbers_show() {
 }
 
 #[test]
+fn a_book_can_be_crossed() {
+    let right = market(8);
+    let (_venue, mut socket) = with("after 3 events crossed 2 on @depth");
+    let seen = texts(&mut socket, 8);
+    for at in 0..8 {
+        let (seen, right) = (json(&seen[at]), json(&right[at]));
+        let is_crossed = seen["a"][0] == serde_json::json!(["1", "1"]);
+        assert_eq!(is_crossed, (3..5).contains(&at), "{at}");
+        assert!(is_crossed || seen == right);
+    }
+}
+
+#[test]
 fn fragments_with_a_ping_between_are_the_same_messages() {
     let right = market(12);
     let (_venue, mut socket) = with("after 5 events fragment 5");

@@ -91,3 +91,18 @@ fn gaps_are_injected_here_too_and_wrong_requests_are_refused() {
     let broken: Vec<usize> = (2..9).filter(|at| !chain(*at)).collect();
     assert_eq!(broken, [5], "the answer, the snapshot, three updates, a gap");
 }
+
+#[test]
+fn a_checksum_can_be_wrong() {
+    let checksums = |faults: &str| {
+        let venue = start(Config { begin: Begin::WithListeners(1), ..as_read(faults) });
+        let mut socket = open(&venue, "/ws/v5/public");
+        say(&mut socket, SUBSCRIBE);
+        let messages = texts(&mut socket, 8);
+        let of = |text: &String| json(text)["data"][0]["checksum"].as_i64().unwrap();
+        messages[1..].iter().map(of).collect::<Vec<_>>()
+    };
+    let (right, seen) = (checksums(""), checksums("after 2 events wrong-checksum 2"));
+    let wrong: Vec<usize> = (0..right.len()).filter(|at| seen[*at] != right[*at]).collect();
+    assert_eq!(wrong, [3, 4], "the snapshot is no event");
+}

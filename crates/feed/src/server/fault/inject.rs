@@ -171,7 +171,11 @@ impl Injector {
         let Some(fault) = self.armed.rules.get(rule).map(|rule| rule.fault.clone()) else { return };
         self.armed.struck.fetch_add(1, Ordering::Relaxed);
         match fault {
-            Fault::Gap(left) | Fault::Duplicate(left) | Fault::Fragment(left) => {
+            Fault::Gap(left)
+            | Fault::Duplicate(left)
+            | Fault::Fragment(left)
+            | Fault::Crossed(left)
+            | Fault::WrongChecksum(left) => {
                 self.meddling.push(Meddling { rule, left });
             }
             Fault::Reorder(_) => self.meddling.push(Meddling { rule, left: 1 }),
@@ -181,23 +185,26 @@ impl Injector {
 
     fn deliver(&mut self, event: &Arc<Event>, matching: &[usize], out: &mut Vec<Strike>) {
         let (mut copies, mut in_fragments) = (1, false);
+        let mut event = Arc::clone(event);
         for meddling in self.meddling.iter_mut().filter(|it| matching.contains(&it.rule)) {
             meddling.left -= 1;
             match self.armed.rules.get(meddling.rule).map(|rule| &rule.fault) {
                 Some(Fault::Gap(_)) => copies = 0,
                 Some(Fault::Duplicate(_)) if copies > 0 => copies = 2,
                 Some(Fault::Fragment(_)) => in_fragments = true,
+                Some(Fault::Crossed(_)) => event = altered(&event, crossed),
+                Some(Fault::WrongChecksum(_)) => event = altered(&event, with_wrong_checksum),
                 Some(Fault::Reorder(behind)) if copies > 0 => {
                     copies = 0;
                     // One more, as this event itself is counted by the release that follows.
-                    self.held.push((meddling.rule, behind + 1, Arc::clone(event)));
+                    self.held.push((meddling.rule, behind + 1, Arc::clone(&event)));
                 }
                 _ => {}
             }
         }
         self.meddling.retain(|meddling| meddling.left > 0);
         for _ in 0..copies {
-            out.push(Strike::Send { event: Arc::clone(event), in_fragments });
+            out.push(Strike::Send { event: Arc::clone(&event), in_fragments });
         }
     }
 
@@ -210,6 +217,34 @@ impl Injector {
             *behind > 0
         });
     }
+}
+
+/// The event with another text, if there is one.
+fn altered(event: &Arc<Event>, alter: fn(&str) -> Option<String>) -> Arc<Event> {
+    match alter(&event.text) {
+        Some(text) => Arc::new(Event { at: event.at, stream: event.stream, text }),
+        None => Arc::clone(event),
+    }
+}
+
+/// A depth message, of Binance's or OKX's form, with an ask at 1.
+fn crossed(text: &str) -> Option<String> {
+    let (key, row) = if text.contains("\"asks\":[") {
+        ("\"asks\":[", r#"["1","1","0","1"]"#)
+    } else {
+        ("\"a\":[", r#"["1","1"]"#)
+    };
+    let (before, after) = text.split_once(key)?;
+    let comma = if after.starts_with(']') { "" } else { "," };
+    Some(format!("{before}{key}{row}{comma}{after}"))
+}
+
+fn with_wrong_checksum(text: &str) -> Option<String> {
+    let (before, after) = text.split_once("\"checksum\":")?;
+    let end = after.find(',')?;
+    let (checksum, after) = after.split_at(end);
+    let wrong = checksum.parse::<i32>().ok()?.wrapping_add(1);
+    Some(format!("{before}\"checksum\":{wrong}{after}"))
 }
 
 #[cfg(test)]
@@ -258,6 +293,19 @@ mod tests {
         ] {
             assert_eq!(run(script).join(" "), wanted, "{script}");
         }
+    }
+
+    #[test]
+    fn texts_are_altered_where_the_fault_means() {
+        let altered = |alter: fn(&str) -> Option<String>, text| alter(text).unwrap_or_default();
+        assert_eq!(altered(crossed, r#"{"b":[],"a":[]}"#), r#"{"b":[],"a":[["1","1"]]}"#);
+        assert_eq!(
+            altered(crossed, r#"{"asks":[["5","2","0","1"]]}"#),
+            r#"{"asks":[["1","1","0","1"],["5","2","0","1"]]}"#
+        );
+        let wrong = altered(with_wrong_checksum, r#"{"checksum":-2147483648,"seqId":1}"#);
+        assert_eq!(wrong, r#"{"checksum":-2147483647,"seqId":1}"#);
+        assert_eq!(crossed("{}").or(with_wrong_checksum("{}")), None);
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub enum Fault {
     Duplicate(u64),
     /// One event comes after so many that it should precede.
     Reorder(u64),
+    /// So many depth messages offer to sell at 1, which crosses the book.
+    Crossed(u64),
+    /// So many of OKX's messages have a wrong checksum.
+    WrongChecksum(u64),
     /// The connection ends without a close frame: what clients call 1006.
     Drop,
     /// A close frame with this code and reason. 1006, which no frame may have, is [`Fault::Drop`].

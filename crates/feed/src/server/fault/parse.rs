@@ -181,6 +181,8 @@ fn fault(words: &mut Words<'_>) -> Result<Fault, String> {
         "gap" => Fault::Gap(words.count("a number of events")?),
         "duplicate" => Fault::Duplicate(words.count("a number of events")?),
         "reorder" => Fault::Reorder(words.count("a number of events")?),
+        "crossed" => Fault::Crossed(words.count("a number of events")?),
+        "wrong-checksum" => Fault::WrongChecksum(words.count("a number of events")?),
         "drop" => Fault::Drop,
         "close" => close(words)?,
         "half-close" => Fault::HalfClose,
@@ -200,8 +202,8 @@ fn fault(words: &mut Words<'_>) -> Result<Fault, String> {
         "corrupt" => Fault::Corrupt,
         other => {
             return Err(format!(
-                "{other:?} is no fault; these are: gap, duplicate, reorder, drop, close, \
-                 half-close, ping-flood, slow, silence, garbage, bad-text, oversize, fragment, \
+                "{other:?} is no fault; these are: gap, duplicate, reorder, crossed, \
+                 wrong-checksum, drop, close, half-close, ping-flood, slow, silence, garbage, bad-text, oversize, fragment, \
                  masked, key-update, corrupt"
             ));
         }
@@ -256,6 +258,8 @@ mod tests {
             ("gap", Gap(1)),
             ("duplicate 2", Duplicate(2)),
             ("reorder 4", Reorder(4)),
+            ("crossed 2", Crossed(2)),
+            ("wrong-checksum", WrongChecksum(1)),
             ("drop", Drop),
             ("close 1008 Too many requests", Close(1008, "Too many requests".into())),
             ("close 1006", Drop),

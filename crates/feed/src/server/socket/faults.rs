@@ -64,7 +64,12 @@ impl Socket<'_> {
                 self.wire().spoil_next();
             }
             // Those about events were dealt with by the injector.
-            Fault::Gap(_) | Fault::Duplicate(_) | Fault::Reorder(_) | Fault::Fragment(_) => {}
+            Fault::Gap(_)
+            | Fault::Duplicate(_)
+            | Fault::Reorder(_)
+            | Fault::Fragment(_)
+            | Fault::Crossed(_)
+            | Fault::WrongChecksum(_) => {}
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use tungstenite::error::ProtocolError;
 use tungstenite::protocol::frame::Frame;
 use tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
@@ -162,12 +163,25 @@ impl<'a> Socket<'a> {
             match self.websocket.read() {
                 Ok(message) => self.received(message),
                 Err(Error::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(_) => self.end = Some(End::Gone),
+                Err(error) => self.refuse(&error),
             }
         }
         // Answers to pings and closes go out with the next record.
         let _ = self.websocket.flush();
         Ok(())
+    }
+
+    /// Closes for what the client did wrong, with the code of RFC 6455 section 7.4.1.
+    fn refuse(&mut self, error: &Error) {
+        match error {
+            Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
+                self.end = Some(End::Gone);
+            }
+            Error::Protocol(_) => self.close(1002, "Protocol error"),
+            Error::Utf8(_) => self.close(1007, "Not UTF-8"),
+            Error::Capacity(_) => self.close(1009, "Too large"),
+            _ => self.end = Some(End::Gone),
+        }
     }
 
     fn received(&mut self, message: Message) {
