@@ -72,13 +72,15 @@ impl<H: Handler> Books<H> {
         clock: HotClock,
     ) -> Self {
         let rule = venue.rule();
+        let snapshot_levels = venue.snapshot_levels();
+        let config = MarketConfig { snapshot_levels, ..MarketConfig::default() };
         let count = symbols.len();
         let numbers = symbols.iter().enumerate();
         Self {
             venue,
             symbols: symbols.to_vec(),
             numbers: numbers.map(|(n, name)| (name.to_ascii_uppercase().into_bytes(), n)).collect(),
-            markets: (0..count).map(|_| Market::new(rule, MarketConfig::default())).collect(),
+            markets: (0..count).map(|_| Market::new(rule, config)).collect(),
             last_trade: vec![None; count],
             source: vec![None; count],
             is_covered: vec![false; count],

@@ -51,6 +51,10 @@ pub trait Venue: fmt::Debug + Sync {
     /// How its books are kept.
     fn rule(&self) -> Rule;
 
+    /// How many levels of each side its snapshots hold at most: beyond them a book is known only
+    /// where it has changed since.
+    fn snapshot_levels(&self) -> usize;
+
     /// Reads a message: levels into `levels` (which are emptied first), the rest into what is
     /// returned. Allocates nothing once `levels` have room.
     ///

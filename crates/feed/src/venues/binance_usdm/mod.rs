@@ -94,6 +94,10 @@ impl Venue for BinanceUsdm {
         Ok(connections)
     }
 
+    fn snapshot_levels(&self) -> usize {
+        SNAPSHOT_LEVELS as usize
+    }
+
     fn snapshot(&self, symbol: &str) -> Option<SnapshotRequest> {
         let symbol = escaped(&symbol.to_ascii_uppercase());
         Some(SnapshotRequest {

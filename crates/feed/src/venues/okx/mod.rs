@@ -82,6 +82,10 @@ impl Venue for Okx {
         Ok(connections.collect())
     }
 
+    fn snapshot_levels(&self) -> usize {
+        400
+    }
+
     fn snapshot(&self, _symbol: &str) -> Option<SnapshotRequest> {
         None
     }
