@@ -18,7 +18,7 @@ LAB = qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils debootstrap=deboots
 LINTERS = cargo-clippy=rust-clippy
 TESTS = $(COMPILER) $(LINTERS) $(LAB) /etc/grub.d/10_linux=grub-common \
 	shellcheck=shellcheck strace=strace ansible-playbook=ansible-core \
-	java=default-jdk-headless go=golang-go
+	java=default-jdk-headless go=golang-go openssl=openssl
 
 tour: build
 	./target/release/quietcore tour

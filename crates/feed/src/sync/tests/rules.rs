@@ -123,6 +123,23 @@ fn doubled_and_late_changes_are_counted_and_change_nothing() {
     assert_eq!(market.event_hash(), hash);
 }
 
+/// A new connection cuts the same changes at other places; one of them covers where we are.
+#[test]
+fn a_change_that_overlaps_the_last_is_taken_up() {
+    let mut market = Market::new(Rule::Bridge, MarketConfig::default());
+    let _ = market.on_depth(&change(8, 12, 7), &bid(2));
+    let _ = market.on_depth(&snapshot(10), &whole());
+    assert_eq!((market.state(), market.last()), (State::Live, 12));
+    // The other connection's: 9 to 15 as one. Ours would have been 13 to 16.
+    assert_eq!(market.on_depth(&change(9, 15, 8), &bid(5)), Outcome::Applied);
+    assert_eq!(market.last(), 15);
+    assert_eq!(market.on_depth(&change(13, 16, 12), &bid(6)), Outcome::Applied);
+    let best = market.book().and_then(|book| book.best(Side::Bid));
+    assert_eq!((market.last(), best), (16, Some(level(100, 6))));
+    // One that begins later than we are is a gap all the same.
+    assert_eq!(market.on_depth(&change(18, 19, 17), &bid(7)), Outcome::Gap);
+}
+
 #[test]
 fn a_stream_that_never_gets_newer_is_a_gap() {
     let mut market = live();
