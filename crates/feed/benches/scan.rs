@@ -17,8 +17,8 @@ use serde::Deserialize;
 /// Messages of a kind: more than a branch predictor learns by heart.
 const MESSAGES: usize = 1024;
 /// Messages of a round: short enough that other work on the machine spoils few rounds.
-const ROUND: usize = 32;
-const ROUNDS: usize = 3200;
+const ROUND: usize = 128;
+const ROUNDS: usize = 1000;
 
 #[derive(Deserialize)]
 struct Wrapped<'a, T> {

@@ -51,11 +51,14 @@ impl Fixed {
 /// digits than usual) or not a number at all.
 #[inline(always)]
 pub(crate) fn quoted(bytes: &[u8], at: usize) -> Option<(Fixed, usize)> {
-    let short = eight::load(bytes, at).and_then(|text| {
-        let shape = Shape::of(eight::not_digits(text))?;
-        Some((shape.read(text)?, at + shape.end))
-    });
-    ended(bytes, at, short)
+    ended(bytes, at, short(bytes, at))
+}
+
+#[inline(always)]
+fn short(bytes: &[u8], at: usize) -> Option<(Fixed, usize)> {
+    let text = eight::load(bytes, at)?;
+    let shape = Shape::of(eight::not_digits(text))?;
+    Some((shape.read(text)?, at + shape.end))
 }
 
 /// As [`quoted`], for one number of many in a column. `shape` is that of the one before, and
@@ -63,14 +66,17 @@ pub(crate) fn quoted(bytes: &[u8], at: usize) -> Option<(Fixed, usize)> {
 /// alone where this number ends, and starts on the next before it is done with this one.
 #[inline(always)]
 pub(crate) fn quoted_as(bytes: &[u8], at: usize, shape: &mut Shape) -> Option<(Fixed, usize)> {
-    let short = eight::load(bytes, at).and_then(|text| {
-        let others = eight::not_digits(text);
-        if others != shape.others {
-            *shape = Shape::another(others)?;
-        }
-        Some((shape.read(text)?, at + shape.end))
-    });
-    ended(bytes, at, short)
+    ended(bytes, at, short_as(bytes, at, shape))
+}
+
+#[inline(always)]
+fn short_as(bytes: &[u8], at: usize, shape: &mut Shape) -> Option<(Fixed, usize)> {
+    let text = eight::load(bytes, at)?;
+    let others = eight::not_digits(text);
+    if others != shape.others {
+        *shape = Shape::another(others)?;
+    }
+    Some((shape.read(text)?, at + shape.end))
 }
 
 /// That number, if its quote is where it ends, else the one that is longer or has no point.
@@ -168,7 +174,28 @@ fn digits(bytes: &[u8], mut at: usize, mut value: u64) -> (u64, usize) {
 /// The whole number that starts at `at`, and where it ends. More than 19 digits wrap: the caller
 /// looks at how many there were.
 #[inline(always)]
-pub(crate) fn whole(bytes: &[u8], mut at: usize) -> (u64, usize) {
+pub(crate) fn whole(bytes: &[u8], at: usize) -> (u64, usize) {
+    match thirteen(bytes, at) {
+        Some(value) => (value, at + 13),
+        None => of_any_length(bytes, at),
+    }
+}
+
+/// Thirteen digits, no less and no more: the milliseconds since 1970 from 2001 to 2286, and many
+/// of the venues' own numbers. That the length is known beforehand lets the processor go on.
+#[inline(always)]
+fn thirteen(bytes: &[u8], at: usize) -> Option<u64> {
+    let (text, rest) = (eight::load(bytes, at)?, eight::load(bytes, at + 8)?);
+    // Of the second eight bytes the sixth is the first that is not a digit.
+    let is_thirteen = eight::not_digits(rest) & 0xffff_ffff_ffff == 0x80 << 40;
+    if eight::not_digits(text) != 0 || !is_thirteen {
+        return None;
+    }
+    let [text, rest] = [text, rest].map(eight::values);
+    Some(eight::number(text) * 100_000 + eight::number(rest << 24))
+}
+
+fn of_any_length(bytes: &[u8], mut at: usize) -> (u64, usize) {
     let mut value = 0_u64;
     while let Some(text) = eight::load(bytes, at) {
         let count = eight::not_digits(text).trailing_zeros() / 8;
