@@ -27,7 +27,7 @@ build:
 	@tools/need-rust
 	@tools/need $(COMPILER)
 	@echo "quietcore: building (a few minutes the first time)" >&2
-	cargo build --release --quiet --package quietcore-cli
+	cargo build --release --quiet --package quietcore-cli --package quietcore-feed
 
 check:
 	@tools/need-rust
