@@ -131,6 +131,8 @@ pub enum What {
     HrTimer {
         /// Address of its function.
         function: u64,
+        /// When it was due, whatever its clock, on CLOCK_MONOTONIC.
+        due: Option<u64>,
     },
     /// A timer of the wheel expired.
     Timer {
@@ -444,7 +446,10 @@ impl Event {
             },
             5 => What::Nmi { ns: c },
             6 => What::Idle { state: (a != u32::MAX).then_some(a) },
-            7 => What::HrTimer { function: c },
+            7 => {
+                let due = u64::from(low) << 32 | u64::from(a);
+                What::HrTimer { function: c, due: (due != 0).then_some(due) }
+            }
             8 => What::Timer { function: c },
             9 => What::Work { function: c },
             10 => What::TlbFlush { reason: a, pages: c },
