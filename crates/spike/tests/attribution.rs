@@ -245,19 +245,7 @@ fn a_span_is_the_threads_own_but_for_what_is_shown() {
 #[test]
 fn a_span_over_two_cpus_takes_each_ones_interrupts() {
     let span = window(0, 100_000, false);
-    let away = on(
-        0,
-        40_000,
-        What::Switch {
-            from: VICTIM,
-            state: 0,
-            preempt: false,
-            to: 9,
-            tgid: 9,
-            prio: NORMAL,
-            comm: "t9".into(),
-        },
-    );
+    let away = Event { cpu: 0, ..switch(40_000, VICTIM, 0, 9, NORMAL) };
     let softirq = |cpu, since, ts| on(cpu, ts, What::Softirq { vector: 9, since });
     let events = vec![
         softirq(0, 10_000, 20_000),
@@ -462,6 +450,32 @@ fn a_thread_waits_on_the_run_queue_it_was_put_on_not_on_the_cpu_that_took_it() {
     let events = vec![switch(0, VICTIM, 1, 9, NORMAL)];
     let spike = explain(&away, events, vec![moved]);
     assert_eq!(parts(&spike)[1], (10_000, 80_000, Kind::RunQueue, "t9 (tid 9)"));
+}
+
+#[test]
+fn a_thread_that_was_not_seen_to_come_back_was_away_until_it_did_something() {
+    let leaves = |ts, state| switch(ts, VICTIM, state, 9, NORMAL);
+    let asleep = on(CPU, 60_000, What::Syscall { tid: VICTIM, number: 230, since: 10_000 });
+    let span = |events| explain(&window(0, 100_000, false), events, vec![]);
+    // Its system call ended.
+    let spike = span(vec![leaves(20_000, 1), asleep, leaves(200_000, 1)]);
+    let expected = [
+        (0, 10_000, Kind::User, ""),
+        (10_000, 10_000, Kind::Kernel, "clock_nanosleep"),
+        (20_000, 40_000, Kind::Sleep, "clock_nanosleep"),
+        (60_000, 40_000, Kind::User, ""),
+    ];
+    assert_eq!(parts(&spike), expected);
+    assert!(evidence(&spike).contains("when it came back was not seen"));
+    // It left again.
+    let spike = span(vec![leaves(20_000, 0), leaves(70_000, 0), switch(80_000, 9, 0, VICTIM, 120)]);
+    assert_eq!(parts(&spike)[1], (20_000, 60_000, Kind::Preempted, "t9 (tid 9)"));
+    // It looked at the clock: as the gap ended, and as it began.
+    let spins = |from, to, events| explain(&window(from, to, true), events, vec![]);
+    let spike = spins(10_000, 100_000, vec![leaves(20_000, 0), leaves(200_000, 0)]);
+    assert_eq!(parts(&spike), [(0, 90_000, Kind::Preempted, "t9 (tid 9)")]);
+    let spike = spins(50_000, 90_000, vec![leaves(20_000, 0)]);
+    assert_eq!(parts(&spike), [(0, 40_000, Kind::HostOrFirmware, "")]);
 }
 
 #[test]
