@@ -162,10 +162,15 @@ fn another_cpus_interrupt_was_due_when_it_was_sent() {
 #[test]
 fn a_call_that_was_sent_for_a_softirq_or_a_switch_is_delivered_for_that() {
     let head = vec![sent(-500, Some(CPU), 40), vector(Vector::CallFunctionSingle, 60_000, 60_500)];
-    let softirq = on(CPU, 90_000, What::Softirq { vector: 3, since: GAP + 61_000 });
-    let spike = explain([head.clone(), vec![softirq]].concat(), 90_000, all());
-    assert_eq!(spike.kind(), Kind::Softirq);
-    assert_eq!(parts(&spike)[0], (0, 60_000, Kind::Softirq));
+    let softirq = |vector| on(CPU, 90_000, What::Softirq { vector, since: GAP + 66_000 });
+    let timer = || vector(Vector::LocalTimer, 61_000, 65_000);
+    // Of NET_RX, with a timer's interrupt before it; of RCU, which nobody else can ask for.
+    for (raised, kind) in [(3, Kind::Softirq), (9, Kind::Ipi)] {
+        let events = [head.clone(), vec![timer(), softirq(raised)]].concat();
+        let spike = explain(events, 90_000, all());
+        assert_eq!(parts(&spike)[0].2, kind, "{spike:#?}");
+        assert!(parts(&spike)[0].1 >= 60_000);
+    }
     let switch = |at, from, to| {
         let comm = Name::from("kworker/1:0");
         let (state, preempt, prio) = (0, false, 120);

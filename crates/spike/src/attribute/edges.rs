@@ -101,14 +101,28 @@ fn part_of(interruption: &Piece, silent: Piece, what: &str) -> Piece {
 }
 
 /// The piece that an interruption was for: a call by another CPU that raised a softirq, or made the
-/// scheduler look, was only sent to have that done.
+/// scheduler look, was only sent to have that done. Interrupts that came meanwhile go before it.
 fn carried(pieces: &[Piece], first: usize) -> usize {
     let carrier = &pieces[first];
+    let interrupts = |piece: &Piece| {
+        let kinds = [Kind::HardIrq, Kind::Timer, Kind::Tick, Kind::Ipi];
+        kinds.contains(&piece.kind) || is_open(piece) && piece.len() <= EXIT
+    };
     let then = (first + 1..pieces.len())
-        .find(|&at| !is_open(&pieces[at]) || pieces[at].len() > EXIT)
-        .filter(|&at| matches!(pieces[at].kind, Kind::Softirq | Kind::Preempted))
+        .find(|&at| !interrupts(&pieces[at]))
+        .filter(|&at| is_sent_for(&pieces[at]))
         .filter(|&at| pieces[at].len() > carrier.len());
     then.filter(|_| carrier.kind == Kind::Ipi).unwrap_or(first)
+}
+
+/// Whether another CPU can have asked for it. The softirqs of timers and of RCU are raised by a CPU's
+/// own timer interrupt.
+fn is_sent_for(piece: &Piece) -> bool {
+    match piece.kind {
+        Kind::Preempted => true,
+        Kind::Softirq => !["TIMER", "HRTIMER", "RCU"].contains(&piece.by.as_str()),
+        _ => false,
+    }
 }
 
 fn is_open(piece: &Piece) -> bool {
