@@ -189,3 +189,28 @@ fn where_events_are_missing_a_due_interrupt_proves_nothing() {
     let spike = explain(tick(90_000, Some(0)), 95_000, seen);
     assert_eq!(parts(&spike)[0], (0, 90_000, Kind::Unexplained));
 }
+
+/// A tick that begins 2 ms into the gap and takes a second: the machine stood still within it.
+#[test]
+fn a_second_in_which_no_cpu_does_anything_is_not_the_ticks() {
+    let (began, stood) = (2_000_000, 1_000_000_000);
+    let end = began + 10_000 + stood;
+    let tick = || vec![expired(began + 5_000, None), vector(Vector::LocalTimer, began as u64, end)];
+    let spike = explain(tick(), end as u64, all());
+    let kinds: Vec<_> = parts(&spike);
+    let of = |kind| kinds.iter().filter(|part| part.2 == kind).map(|part| part.1).sum::<u64>();
+    assert_eq!((of(Kind::Tick), of(HOST)), (5_000, 2_000_000 + stood as u64 + 5_000));
+
+    // Another CPU at work all the while: whatever it was, the machine did not stand still.
+    let busy =
+        (0..end / 4_000_000).map(|n| on(0, n * 4_000_000, What::TlbFlush { reason: 0, pages: 1 }));
+    let spike = explain(tick().into_iter().chain(busy).collect(), end as u64, all());
+    let tick_ns: u64 = parts(&spike).iter().filter(|p| p.2 == Kind::Tick).map(|p| p.1).sum();
+    assert_eq!(tick_ns, (end - began) as u64);
+
+    // A device's handler may take long.
+    let name = Name::from("disk");
+    let long = on(CPU, end, What::Irq { line: 9, since: GAP + began as u64, name });
+    let spike = explain(vec![long], end as u64, all());
+    assert!(parts(&spike).contains(&(began as u64, (end - began) as u64, Kind::HardIrq)));
+}

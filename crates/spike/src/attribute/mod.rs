@@ -11,6 +11,7 @@ mod oncpu;
 mod paint;
 mod queue;
 mod scene;
+mod still;
 mod track;
 
 use quietcore_bpf::{Event, Pause, Set, Wait};

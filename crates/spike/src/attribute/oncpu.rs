@@ -8,6 +8,7 @@ use quietcore_measure::{Kind, Nanos};
 use super::blocked::syscall_name;
 use super::paint::{Piece, paint};
 use super::scene::{Scene, named};
+use super::still;
 
 /// How long before an interrupt its sender may have asked for it.
 const SENT_BEFORE: u64 = 1_000_000;
@@ -61,7 +62,7 @@ fn base(scene: &Scene<'_>, start: u64, end: u64, cpu: u32) -> Piece {
 /// Every interrupt of a CPU that overlaps with `[start, end)`.
 pub(super) fn interrupts(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Piece> {
     let found = scene.overlapping(cpu, start, end).filter_map(|event| interrupt(scene, event));
-    found.filter(|piece| piece.start < end).collect()
+    found.flat_map(|piece| still::split(scene, piece)).filter(|piece| piece.start < end).collect()
 }
 
 fn interrupt(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
