@@ -104,8 +104,16 @@ struct irqaction {
 };
 
 /* Under this name, for the real one embeds what this header does not know. */
+struct timerqueue_node {
+	s64 expires;
+};
+struct hrtimer_clock_base {
+	s64 offset;
+};
 struct hrtimer___fn {
+	struct timerqueue_node node;
 	void (*function)(struct hrtimer___fn *);
+	struct hrtimer_clock_base *base;
 };
 struct timer_list {
 	void (*function)(struct timer_list *);

@@ -17,7 +17,8 @@ enum kind {
 	VECTOR,        /* a: enum vector; from c to ts */
 	NMI,           /* c: nanoseconds it took until ts */
 	IDLE,          /* a: state entered, or ~0 where idling ended */
-	HRTIMER,       /* c: address of the function that is called */
+	HRTIMER,       /* c: address of the function that is called; a, b: low and high half of when it
+	                  was due, 0 where unknown */
 	TIMER,         /* c: address of the function that is called */
 	WORK,          /* c: address of the function that is called */
 	TLB_FLUSH,     /* a: reason (1 = asked by another CPU), c: pages */

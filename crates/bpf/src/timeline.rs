@@ -10,14 +10,16 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use quietcore_measure::Nanos;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::faults::FaultEnds;
 use crate::histogram::{Histogram, Histograms};
 use crate::ring::{Batch, Rings};
 use crate::runtime::{self, Runtime};
+use crate::sets::{FAULT_END, PROGRAMS, Set, left_out};
+use crate::wait::Wait;
 use crate::watch::Watch;
-use crate::wire::{Event, Pause, Sleeps, Wait};
+use crate::wire::{Event, Pause, Sleeps};
 use crate::{BpfError, Health, Kernel, State, kernel, loader};
 
 #[allow(
@@ -35,115 +37,6 @@ use skeleton::{OpenTimelineSkel, TimelineSkel, TimelineSkelBuilder};
 
 /// System calls that the programs can tell apart.
 const SYSCALLS: usize = 512;
-
-/// What is recorded besides waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Set {
-    /// Switches, wake-ups and waits; always on.
-    Sched,
-    /// When CPUs idle, and in which state.
-    Idle,
-    /// Hard interrupts, softirqs, the APIC's vectors, NMIs, and what expires in the timer's.
-    Irq,
-    /// Who made another CPU call a function, and what that dropped.
-    Ipi,
-    /// Page faults of watched threads.
-    Fault,
-    /// Why the tick runs, wheel timers, work items.
-    Timer,
-    /// Direct reclaim, compaction, and waiting for the lock of the address space, of watched threads.
-    Memory,
-    /// System calls of watched threads; every task of the host pays for it.
-    Syscall,
-}
-
-impl Set {
-    /// Every set, the cheapest that explain most first.
-    pub const ALL: [Self; 8] = [
-        Self::Sched,
-        Self::Idle,
-        Self::Irq,
-        Self::Ipi,
-        Self::Fault,
-        Self::Timer,
-        Self::Memory,
-        Self::Syscall,
-    ];
-
-    /// The set that a program of [`Timeline::health`] belongs to.
-    pub fn of(program: &str) -> Option<Self> {
-        PROGRAMS.iter().find(|&&(name, ..)| name == program).map(|&(.., set)| set)
-    }
-
-    /// The name used on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sched => "sched",
-            Self::Idle => "idle",
-            Self::Irq => "irq",
-            Self::Ipi => "ipi",
-            Self::Fault => "fault",
-            Self::Timer => "timer",
-            Self::Memory => "memory",
-            Self::Syscall => "syscall",
-        }
-    }
-}
-
-/// Every program, its tracepoint and its set. Wake-ups come before switches: attached later, the
-/// first sleep of every thread would seem to end without one.
-const PROGRAMS: &[(&str, &str, Set)] = &[
-    ("waking", "sched_waking", Set::Sched),
-    ("wakeup", "sched_wakeup", Set::Sched),
-    ("idle", "cpu_idle", Set::Idle),
-    ("irq_entry", "irq_handler_entry", Set::Irq),
-    ("irq_exit", "irq_handler_exit", Set::Irq),
-    ("softirq_entry", "softirq_entry", Set::Irq),
-    ("softirq_exit", "softirq_exit", Set::Irq),
-    ("local_timer_entry", "local_timer_entry", Set::Irq),
-    ("local_timer_exit", "local_timer_exit", Set::Irq),
-    ("reschedule_entry", "reschedule_entry", Set::Irq),
-    ("reschedule_exit", "reschedule_exit", Set::Irq),
-    ("call_function_entry", "call_function_entry", Set::Irq),
-    ("call_function_exit", "call_function_exit", Set::Irq),
-    ("call_function_single_entry", "call_function_single_entry", Set::Irq),
-    ("call_function_single_exit", "call_function_single_exit", Set::Irq),
-    ("irq_work_entry", "irq_work_entry", Set::Irq),
-    ("irq_work_exit", "irq_work_exit", Set::Irq),
-    ("thermal_apic_entry", "thermal_apic_entry", Set::Irq),
-    ("thermal_apic_exit", "thermal_apic_exit", Set::Irq),
-    ("x86_platform_ipi_entry", "x86_platform_ipi_entry", Set::Irq),
-    ("x86_platform_ipi_exit", "x86_platform_ipi_exit", Set::Irq),
-    ("spurious_apic_entry", "spurious_apic_entry", Set::Irq),
-    ("spurious_apic_exit", "spurious_apic_exit", Set::Irq),
-    ("error_apic_entry", "error_apic_entry", Set::Irq),
-    ("error_apic_exit", "error_apic_exit", Set::Irq),
-    ("nmi", "nmi_handler", Set::Irq),
-    ("hrtimer", "hrtimer_expire_entry", Set::Irq),
-    ("tlb_flush", "tlb_flush", Set::Ipi),
-    ("ipi_one", "ipi_send_cpu", Set::Ipi),
-    ("ipi_many", "ipi_send_cpumask", Set::Ipi),
-    ("fault_user", "page_fault_user", Set::Fault),
-    ("timer", "timer_expire_entry", Set::Timer),
-    ("work", "workqueue_execute_start", Set::Timer),
-    ("tick_stop", "tick_stop", Set::Timer),
-    ("reclaim_begin", "mm_vmscan_direct_reclaim_begin", Set::Memory),
-    ("reclaim_end", "mm_vmscan_direct_reclaim_end", Set::Memory),
-    ("group_reclaim_begin", "mm_vmscan_memcg_reclaim_begin", Set::Memory),
-    ("group_reclaim_end", "mm_vmscan_memcg_reclaim_end", Set::Memory),
-    ("compaction_begin", "mm_compaction_begin", Set::Memory),
-    ("compaction_end", "mm_compaction_end", Set::Memory),
-    ("mmap_lock_begin", "mmap_lock_start_locking", Set::Memory),
-    ("mmap_lock_end", "mmap_lock_acquire_returned", Set::Memory),
-    ("syscall_enter", "sys_enter", Set::Syscall),
-    ("syscall_exit", "sys_exit", Set::Syscall),
-    ("switch4", "sched_switch", Set::Sched),
-    ("switch3", "sched_switch", Set::Sched),
-];
-
-/// The only program that hangs on no tracepoint, but on each CPU's count of faults.
-const FAULT_END: &str = "fault_end";
 
 /// How to record.
 #[derive(Clone, Debug)]
@@ -273,7 +166,7 @@ impl Timeline {
 
         let begin = Instant::now();
         let programs = PROGRAMS.iter().map(|&(program, tracepoint, set)| {
-            (program, left_out(program, tracepoint, set, settings, &kernel))
+            (program, left_out(program, tracepoint, set, &settings.sets, &kernel))
         });
         let (links, mut health) =
             loader::attach(skeleton.object_mut(), programs, essential, &broken)?;
@@ -455,27 +348,6 @@ fn sum(map: &impl MapCore, key: u32) -> Result<u64, BpfError> {
     Ok(loader::sums(map, key)?.first().copied().unwrap_or_default())
 }
 
-/// Why a program is not loaded, before the kernel is asked to.
-fn left_out(
-    program: &str,
-    tracepoint: &str,
-    set: Set,
-    settings: &Settings,
-    kernel: &Kernel,
-) -> Option<State> {
-    let arguments = kernel.tracepoint(tracepoint);
-    match (program, arguments) {
-        (_, None) => Some(State::Unsupported(format!("no tracepoint {tracepoint} here"))),
-        _ if set != Set::Sched && !settings.sets.contains(&set) => {
-            Some(State::NotApplicable("not asked for".into()))
-        }
-        ("switch4", Some(..4)) | ("switch3", Some(4..)) => {
-            Some(State::NotApplicable("the other variant serves this kernel".into()))
-        }
-        _ => None,
-    }
-}
-
 /// Opens, sets up and loads what works here and is not known to be broken.
 fn load(
     settings: &Settings,
@@ -490,7 +362,7 @@ fn load(
     let ends = settings.sets.contains(&Set::Fault) && !broken.contains_key(FAULT_END);
     loader::autoload(open.open_object_mut(), FAULT_END, ends);
     for &(program, tracepoint, set) in PROGRAMS {
-        let wanted = left_out(program, tracepoint, set, settings, kernel).is_none();
+        let wanted = left_out(program, tracepoint, set, &settings.sets, kernel).is_none();
         loader::autoload(open.open_object_mut(), program, wanted && !broken.contains_key(program));
     }
     if !has_fetch(kernel) {

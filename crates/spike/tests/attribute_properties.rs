@@ -38,7 +38,8 @@ fn what() -> impl Strategy<Value = What> {
         3 => (vector(), moment()).prop_map(|(vector, since)| What::Vector { vector, since }),
         1 => moment().prop_map(|ns| What::Nmi { ns }),
         1 => prop::option::of(0..3u32).prop_map(|state| What::Idle { state }),
-        1 => (0..600u64).prop_map(|function| What::HrTimer { function }),
+        1 => (0..600u64, prop::option::of(moment()))
+            .prop_map(|(function, due)| What::HrTimer { function, due }),
         1 => (0..600u64).prop_map(|function| What::Timer { function }),
         1 => (0..600u64).prop_map(|function| What::Work { function }),
         1 => (0..5u32, moment()).prop_map(|(reason, pages)| What::TlbFlush { reason, pages }),

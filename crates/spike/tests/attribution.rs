@@ -95,7 +95,7 @@ fn the_local_timer_is_the_tick_only_if_the_tick_expired_in_it() {
         [(TICK, Kind::Tick, ""), (HRTIMER_WAKEUP, Kind::Timer, "hrtimer_wakeup")]
     {
         let events = vec![
-            on(CPU, 104_000, What::HrTimer { function }),
+            on(CPU, 104_000, What::HrTimer { function, due: None }),
             vector(Vector::LocalTimer, 103_000, 108_000),
         ];
         assert_eq!(parts(&explain(&gap, events, vec![])), [(0, 10_000, kind, by)]);
@@ -122,7 +122,7 @@ fn the_innermost_interrupt_wins() {
 fn a_stall_by_the_host_is_told_from_the_late_interrupt_that_ends_it() {
     let gap = window(0, 5_010_000, true);
     let events = vec![
-        on(CPU, 5_001_000, What::HrTimer { function: TICK }),
+        on(CPU, 5_001_000, What::HrTimer { function: TICK, due: None }),
         vector(Vector::LocalTimer, 5_000_000, 5_008_000),
     ];
     let spike = explain(&gap, events, vec![]);
@@ -207,17 +207,18 @@ fn an_nmi_is_known_by_its_length() {
 
 #[test]
 fn a_gap_with_a_switch_belongs_to_who_ran() {
-    let gap = window(0, 1_000_000, true);
     let events = vec![
         switch(10_000, VICTIM, 0, 9, 98),
         on(CPU, 12_000, What::Work { function: HRTIMER_WAKEUP }),
         switch(990_000, 9, 1, VICTIM, NORMAL),
     ];
-    let spike = explain(&gap, events, vec![]);
-    // The way out and back is short enough to be part of it... on the way back; nothing led to it.
-    assert_eq!(parts(&spike).len(), 2, "{spike:#?}");
-    assert_eq!(parts(&spike)[0], (0, 990_000, Kind::Preempted, "t9 (tid 9)"));
-    assert_eq!(spike.segments[1].kind, Kind::HostOrFirmware);
+    // The way there and back is part of it, as far as it is short.
+    let spike = explain(&window(0, 1_002_000, true), events.clone(), vec![]);
+    assert_eq!(parts(&spike), [(0, 1_002_000, Kind::Preempted, "t9 (tid 9)")]);
+    let spike = explain(&window(0, 1_003_000, true), events, vec![]);
+    let expected =
+        [(0, 990_000, Kind::Preempted, "t9 (tid 9)"), (990_000, 13_000, Kind::HostOrFirmware, "")];
+    assert_eq!(parts(&spike), expected);
     assert!(evidence(&spike).contains("workqueue_execute_start"), "{}", evidence(&spike));
 }
 
@@ -244,19 +245,7 @@ fn a_span_is_the_threads_own_but_for_what_is_shown() {
 #[test]
 fn a_span_over_two_cpus_takes_each_ones_interrupts() {
     let span = window(0, 100_000, false);
-    let away = on(
-        0,
-        40_000,
-        What::Switch {
-            from: VICTIM,
-            state: 0,
-            preempt: false,
-            to: 9,
-            tgid: 9,
-            prio: NORMAL,
-            comm: "t9".into(),
-        },
-    );
+    let away = Event { cpu: 0, ..switch(40_000, VICTIM, 0, 9, NORMAL) };
     let softirq = |cpu, since, ts| on(cpu, ts, What::Softirq { vector: 9, since });
     let events = vec![
         softirq(0, 10_000, 20_000),
@@ -433,7 +422,7 @@ fn a_quota_is_over_when_its_timer_refills_it() {
     throttled.flags.throttled = true;
     let events = vec![
         switch(0, VICTIM, 0, 9, NORMAL),
-        on(0, 80_000, What::HrTimer { function: 0x1000 }),
+        on(0, 80_000, What::HrTimer { function: 0x1000, due: None }),
         switch(90_000, 9, 0, VICTIM, NORMAL),
     ];
     let seen = Seen { events, waits: vec![throttled], ..Seen::default() };
@@ -461,6 +450,32 @@ fn a_thread_waits_on_the_run_queue_it_was_put_on_not_on_the_cpu_that_took_it() {
     let events = vec![switch(0, VICTIM, 1, 9, NORMAL)];
     let spike = explain(&away, events, vec![moved]);
     assert_eq!(parts(&spike)[1], (10_000, 80_000, Kind::RunQueue, "t9 (tid 9)"));
+}
+
+#[test]
+fn a_thread_that_was_not_seen_to_come_back_was_away_until_it_did_something() {
+    let leaves = |ts, state| switch(ts, VICTIM, state, 9, NORMAL);
+    let asleep = on(CPU, 60_000, What::Syscall { tid: VICTIM, number: 230, since: 10_000 });
+    let span = |events| explain(&window(0, 100_000, false), events, vec![]);
+    // Its system call ended.
+    let spike = span(vec![leaves(20_000, 1), asleep, leaves(200_000, 1)]);
+    let expected = [
+        (0, 10_000, Kind::User, ""),
+        (10_000, 10_000, Kind::Kernel, "clock_nanosleep"),
+        (20_000, 40_000, Kind::Sleep, "clock_nanosleep"),
+        (60_000, 40_000, Kind::User, ""),
+    ];
+    assert_eq!(parts(&spike), expected);
+    assert!(evidence(&spike).contains("when it came back was not seen"));
+    // It left again.
+    let spike = span(vec![leaves(20_000, 0), leaves(70_000, 0), switch(80_000, 9, 0, VICTIM, 120)]);
+    assert_eq!(parts(&spike)[1], (20_000, 60_000, Kind::Preempted, "t9 (tid 9)"));
+    // It looked at the clock: as the gap ended, and as it began.
+    let spins = |from, to, events| explain(&window(from, to, true), events, vec![]);
+    let spike = spins(10_000, 100_000, vec![leaves(20_000, 0), leaves(200_000, 0)]);
+    assert_eq!(parts(&spike), [(0, 90_000, Kind::Preempted, "t9 (tid 9)")]);
+    let spike = spins(50_000, 90_000, vec![leaves(20_000, 0)]);
+    assert_eq!(parts(&spike), [(0, 40_000, Kind::HostOrFirmware, "")]);
 }
 
 #[test]

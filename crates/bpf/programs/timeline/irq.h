@@ -135,11 +135,22 @@ int BPF_PROG(nmi, void *handler, s64 delta, int handled)
 	return 0;
 }
 
+/* When a timer was due. Its base says by how much its clock is ahead of CLOCK_MONOTONIC. */
+static __always_inline u64 due(struct hrtimer___fn *timer)
+{
+	if (!bpf_core_field_exists(timer->node.expires) ||
+	    !bpf_core_field_exists(struct hrtimer_clock_base, offset))
+		return 0;
+	return timer->node.expires - timer->base->offset;
+}
+
 /* What the local timer interrupt is for. */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(hrtimer, struct hrtimer___fn *timer, void *now)
 {
-	record(bpf_ktime_get_ns(), HRTIMER, 0, 0, (u64)timer->function, 0);
+	u64 at = due(timer);
+
+	record(bpf_ktime_get_ns(), HRTIMER, at, at >> 32, (u64)timer->function, 0);
 	return 0;
 }
 

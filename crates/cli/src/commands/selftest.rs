@@ -203,9 +203,9 @@ fn matrix(results: &[ClassResult]) -> Table {
     table
 }
 
-/// One spike of each class that was named wrongly.
+/// Spikes that were named wrongly.
 fn wrong(results: &[ClassResult]) -> Spikes {
-    let spikes: Vec<_> = results.iter().filter_map(|of| of.wrong_example.clone()).collect();
+    let spikes: Vec<_> = results.iter().flat_map(|of| of.wrong_examples.clone()).collect();
     let kinds: BTreeSet<Kind> = spikes.iter().map(Spike::kind).collect();
     let of_kind = |kind| {
         let named = spikes.iter().filter(move |spike| spike.kind() == kind);
@@ -219,7 +219,10 @@ fn wrong(results: &[ClassResult]) -> Spikes {
     };
     Spikes {
         name: "selftest_wrong".into(),
-        title: "One spike of each cause that was named wrongly".into(),
+        title: format!(
+            "Spikes that were named wrongly, at most {} of each cause",
+            ClassResult::EXAMPLES
+        ),
         threshold_ns: Nanos::from_us(1),
         kinds: kinds.into_iter().map(of_kind).collect(),
         spikes,

@@ -5,11 +5,13 @@
 //! never leaves a hole, so the segments add up to the window; what no event covers says so.
 
 mod blocked;
+mod edges;
 mod offcpu;
 mod oncpu;
 mod paint;
 mod queue;
 mod scene;
+mod still;
 mod track;
 
 use quietcore_bpf::{Event, Pause, Set, Wait};
@@ -65,7 +67,7 @@ pub fn attribute(window: &Window, seen: &Seen, kernel: &Kallsyms) -> Spike {
         });
     }
     if window.spins {
-        oncpu::edges(&mut pieces);
+        pieces = edges::edges(&scene, pieces);
     }
     let segments = paint::joined(pieces).into_iter().map(|piece| segment(window, piece)).collect();
     Spike {

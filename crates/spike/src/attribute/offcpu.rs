@@ -67,11 +67,10 @@ fn short(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) -> Piece {
     let (kind, by) = blocked::by_entry(scene, off.out_ts, off.in_ts)
         .or_else(|| blocked::by_syscall(number?))
         .unwrap_or((Kind::Blocked, number.map(blocked::syscall_name).unwrap_or_default()));
-    let mut piece = Piece::new(start, end, kind, by).with(left(scene, off));
-    if off.in_ts != u64::MAX {
-        piece.evidence.push("shorter than the threshold: its wake-up was not kept".to_owned());
-    }
-    piece
+    Piece::new(start, end, kind, by).with(left(scene, off)).with(match off.in_cpu {
+        Some(_) => "shorter than the threshold: its wake-up was not kept",
+        None => "when it came back was not seen",
+    })
 }
 
 fn left(scene: &Scene<'_>, off: &Off<'_>) -> String {

@@ -8,15 +8,7 @@ use quietcore_measure::{Kind, Nanos};
 use super::blocked::syscall_name;
 use super::paint::{Piece, paint};
 use super::scene::{Scene, named};
-
-/// Time before an interruption that is taken for its entry, in nanoseconds. On the metal it is below
-/// 1 µs. To a guest each interrupt is delivered by the host, which stops it first: 7.4 to 12.9 µs
-/// were measured between the last look at the clock and the first tracepoint.
-const ENTRY: u64 = 16_000;
-
-/// The same after an interruption: registers are restored, caches are cold. 0.3 to 5.3 µs (P99) were
-/// measured in a guest.
-const EXIT: u64 = 6_000;
+use super::still;
 
 /// How long before an interrupt its sender may have asked for it.
 const SENT_BEFORE: u64 = 1_000_000;
@@ -70,7 +62,7 @@ fn base(scene: &Scene<'_>, start: u64, end: u64, cpu: u32) -> Piece {
 /// Every interrupt of a CPU that overlaps with `[start, end)`.
 pub(super) fn interrupts(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Piece> {
     let found = scene.overlapping(cpu, start, end).filter_map(|event| interrupt(scene, event));
-    found.filter(|piece| piece.start < end).collect()
+    found.flat_map(|piece| still::split(scene, piece)).filter(|piece| piece.start < end).collect()
 }
 
 fn interrupt(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
@@ -133,7 +125,7 @@ fn with_functions(scene: &Scene<'_>, event: &Event, since: u64, mut piece: Piece
     for inner in scene.between(event.cpu, since, event.ts) {
         let (what, function) = match inner.what {
             What::Timer { function } => ("timer", function),
-            What::HrTimer { function } => ("hrtimer", function),
+            What::HrTimer { function, .. } => ("hrtimer", function),
             _ => continue,
         };
         let line = format!("{what} {} at {}", scene.function(function), scene.at(inner.ts));
@@ -151,8 +143,9 @@ fn local_timer(scene: &Scene<'_>, event: &Event, since: u64) -> Piece {
     let since = since.min(event.ts);
     let inside = scene.between(event.cpu, since, event.ts).iter();
     let functions: BTreeSet<_> = inside
+        .clone()
         .filter_map(|inner| match inner.what {
-            What::HrTimer { function } => Some(scene.function(function)),
+            What::HrTimer { function, .. } => Some(scene.function(function)),
             _ => None,
         })
         .collect();
@@ -167,7 +160,11 @@ fn local_timer(scene: &Scene<'_>, event: &Event, since: u64) -> Piece {
         true => (Kind::Timer, others.join(", ")),
         false => (Kind::Tick, String::new()),
     };
-    let piece = Piece::new(since, event.ts, kind, by).with(line);
+    let due = inside.filter_map(|inner| match inner.what {
+        What::HrTimer { due, .. } => due,
+        _ => None,
+    });
+    let piece = Piece { due: due.min(), ..Piece::new(since, event.ts, kind, by).with(line) };
     match kind {
         Kind::Tick => with_need(scene, event, piece),
         _ => piece,
@@ -198,15 +195,18 @@ fn ipi(scene: &Scene<'_>, event: &Event, vector: Vector, since: u64) -> Piece {
     let length = Nanos(event.ts - since);
     let line = format!("{} CPU {} at {}, {length}", other(vector), event.cpu, scene.at(since));
     let kind = if flush.is_some() { Kind::TlbShootdown } else { Kind::Ipi };
-    let sender = sender(scene, event.cpu, since);
-    let by = match (&sender, vector) {
-        (Some((by, _)), _) => by.clone(),
+    let request = request(scene, event.cpu, since);
+    let by = match (&request, vector) {
+        (Some(request), _) => request.by.clone(),
         (None, Vector::Reschedule) => "reschedule".to_owned(),
         (None, _) if kind == Kind::Ipi => "function call".to_owned(),
         (None, _) => String::new(),
     };
     let mut piece = Piece::new(since, event.ts, kind, by).with(line);
-    piece.evidence.extend(sender.map(|(_, line)| line));
+    if let Some(request) = request {
+        piece.due = Some(request.at);
+        piece.evidence.push(request.line);
+    }
     match flush {
         Some(u64::MAX) => piece.with("tlb_flush: another CPU asked, all pages"),
         Some(pages) => piece.with(format!("tlb_flush: another CPU asked, {pages} pages")),
@@ -214,20 +214,39 @@ fn ipi(scene: &Scene<'_>, event: &Event, vector: Vector, since: u64) -> Piece {
     }
 }
 
-/// Who sent the interrupt that began on `cpu` at `since`: the last to do so elsewhere.
-fn sender(scene: &Scene<'_>, cpu: u32, since: u64) -> Option<(String, String)> {
-    let recent = scene.sent(since.saturating_sub(SENT_BEFORE), since).iter().rev();
-    let mut to_us = recent.filter(|event| event.cpu != cpu).filter_map(|event| match event.what {
-        What::IpiSent { to, by, function, comm } if to.is_none_or(|to| to == cpu) => {
-            Some((event, by, function, comm))
-        }
+/// What made a CPU send an interrupt.
+struct Request {
+    at: u64,
+    by: String,
+    line: String,
+}
+
+/// What the interrupt that began on `cpu` at `since` was sent for: the first that was asked of this
+/// CPU since its last such interrupt. Of what was asked of several CPUs it is not known which, so
+/// that counts only where nothing else does, and then the last.
+fn request(scene: &Scene<'_>, cpu: u32, since: u64) -> Option<Request> {
+    let last = scene.before(cpu, since).iter().rev().find_map(|event| match event.what {
+        What::Vector {
+            vector: Vector::CallFunction | Vector::CallFunctionSingle | Vector::Reschedule,
+            since: began,
+        } if began < since => Some(began),
         _ => None,
     });
-    let (event, by, function, comm) = to_us.next()?;
+    let from = since.saturating_sub(SENT_BEFORE).max(last.unwrap_or_default());
+    let sent = scene.sent(from, since).iter().filter(|event| event.cpu != cpu);
+    let of = |wanted: Option<u32>| {
+        sent.clone().filter_map(move |event| match event.what {
+            What::IpiSent { to, by, function, comm } if to == wanted => {
+                Some((event, by, function, comm))
+            }
+            _ => None,
+        })
+    };
+    let (event, by, function, comm) = of(Some(cpu)).next().or_else(|| of(None).next_back())?;
     let by = named(&comm, by);
     let function = if function == 0 { String::new() } else { scene.function(function) };
     let line = format!("ipi_send CPU {} at {}: {by} {function}", event.cpu, scene.at(event.ts));
-    Some((by, line.trim_end().to_owned()))
+    Some(Request { at: event.ts, by, line: line.trim_end().to_owned() })
 }
 
 /// The thread's own stays in the kernel, on whatever CPU.
@@ -282,40 +301,4 @@ fn faults(scene: &Scene<'_>) -> Vec<Piece> {
         }
     }
     faults
-}
-
-/// What a spinning thread's window has no evidence for, is short and lies beside an interruption, is
-/// the entry or exit of that interruption, for the thread itself does not stop. So a stall by the
-/// host that is shorter than that and ends in an interrupt is counted as the interrupt's.
-pub(super) fn edges(pieces: &mut [Piece]) {
-    for at in 0..pieces.len() {
-        if !is_open(&pieces[at]) {
-            continue;
-        }
-        let len = pieces[at].len();
-        let beside = |beside: usize| pieces.get(beside).is_some_and(|piece| !is_open(piece));
-        let (neighbour, what) = match (at.checked_sub(1).filter(|&b| beside(b)), at + 1) {
-            (Some(before), _) if len <= EXIT => (before, "exit"),
-            (_, after) if len <= ENTRY && beside(after) => (carried(pieces, after), "entry"),
-            _ => continue,
-        };
-        let (kind, by) = (pieces[neighbour].kind, pieces[neighbour].by.clone());
-        let line = format!("{} of its {what}", Nanos(len));
-        pieces[at] = Piece { kind, by, evidence: vec![line], ..pieces[at] };
-    }
-}
-
-/// The piece that an interruption was for: a call by another CPU that raised a softirq, or made the
-/// scheduler look, was only sent to have that done.
-fn carried(pieces: &[Piece], first: usize) -> usize {
-    let carrier = &pieces[first];
-    let then = (first + 1..pieces.len())
-        .find(|&at| !is_open(&pieces[at]) || pieces[at].len() > EXIT)
-        .filter(|&at| matches!(pieces[at].kind, Kind::Softirq | Kind::Preempted))
-        .filter(|&at| pieces[at].len() > carrier.len());
-    then.filter(|_| carrier.kind == Kind::Ipi).unwrap_or(first)
-}
-
-fn is_open(piece: &Piece) -> bool {
-    matches!(piece.kind, Kind::Unexplained | Kind::HostOrFirmware)
 }

@@ -16,11 +16,13 @@ pub(super) struct Piece {
     pub kind: Kind,
     pub by: String,
     pub evidence: Vec<String>,
+    /// When what interrupted was due, or was asked for, where that is known.
+    pub due: Option<u64>,
 }
 
 impl Piece {
     pub fn new(start: u64, end: u64, kind: Kind, by: impl Into<String>) -> Self {
-        Self { start, end, kind, by: by.into(), evidence: Vec::new() }
+        Self { start, end, kind, by: by.into(), evidence: Vec::new(), due: None }
     }
 
     pub fn with(mut self, evidence: impl Into<String>) -> Self {
@@ -123,7 +125,7 @@ fn together(pieces: &[Piece]) -> Piece {
     };
     let line = |&(by, ns): &(&str, u64)| format!("{} altogether: {by}", Nanos(ns));
     let evidence = shares.iter().take(MANY).map(line).collect();
-    Piece { start: first.start, end: last.end, kind: first.kind, by, evidence }
+    Piece { start: first.start, end: last.end, kind: first.kind, by, evidence, due: None }
 }
 
 #[cfg(test)]

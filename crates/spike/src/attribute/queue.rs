@@ -86,7 +86,7 @@ pub(super) fn queue(scene: &Scene<'_>, queue: &Queue) -> Vec<Piece> {
 /// Quota comes back by a timer.
 fn quota_until(scene: &Scene<'_>, queue: &Queue) -> u64 {
     let refilled = scene.everywhere().filter(|event| match event.what {
-        What::HrTimer { function } => {
+        What::HrTimer { function, .. } => {
             let name = scene.kernel.name(function).unwrap_or_default();
             matches!(name, "sched_cfs_period_timer" | "sched_cfs_slack_timer")
         }

@@ -23,9 +23,11 @@ pub(super) enum State<'a> {
 pub(super) struct Off<'a> {
     /// When the thread left; 0 where that was not seen.
     pub out_ts: u64,
-    /// When it came back; `u64::MAX` where that was not seen.
+    /// When it came back; where that was not seen, when it was first seen at work again, and
+    /// `u64::MAX` where it was not.
     pub in_ts: u64,
     pub out_cpu: Option<u32>,
+    /// Where it came back; `None` where that was not seen.
     pub in_cpu: Option<u32>,
     /// Its state when it left, and whether it could have run on, where the switch was seen.
     pub left: Option<(u16, bool)>,
@@ -95,7 +97,9 @@ fn waits<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
     offs
 }
 
-/// The thread's waits from its switches.
+/// The thread's waits from its switches. A switch back may be missing: there are guests in which no
+/// program runs while a thread of the first process has the CPU, so nothing that such a thread gives
+/// way to is seen to come. Then the thread was away until it did something itself.
 fn switches<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
     let tid = scene.tid();
     let marks: Vec<_> = scene
@@ -116,6 +120,7 @@ fn switches<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
     let mut open: Option<Off<'_>> = None;
     for (n, (ts, cpu, left, prio)) in marks.into_iter().enumerate() {
         if left.is_some() {
+            offs.extend(open.take().map(|off| unseen_back(scene, off, ts)));
             open = Some(Off {
                 out_ts: ts,
                 in_ts: u64::MAX,
@@ -128,6 +133,17 @@ fn switches<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
             offs.push(Off { in_ts: ts, in_cpu: Some(cpu), prio, ..off });
         }
     }
-    offs.extend(open);
+    offs.extend(open.map(|off| unseen_back(scene, off, u64::MAX)));
     offs
+}
+
+/// A wait whose end was not seen: until the thread did something, or was about to leave again.
+fn unseen_back<'a>(scene: &Scene<'a>, off: Off<'a>, leaves: u64) -> Off<'a> {
+    let own = scene.own().iter().filter(|event| !matches!(event.what, What::Switch { .. }));
+    let works = own.map(|event| event.ts).find(|ts| *ts > off.out_ts).unwrap_or(u64::MAX);
+    // A spinning thread looks at the clock at both ends of a window.
+    let window = scene.window;
+    let looks = [window.start_ns, window.end_ns].into_iter().filter(|_| window.spins);
+    let looks = looks.filter(|ts| *ts > off.out_ts).min().unwrap_or(u64::MAX);
+    Off { in_ts: leaves.min(works).min(looks), ..off }
 }

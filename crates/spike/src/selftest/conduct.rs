@@ -195,6 +195,8 @@ impl Session {
                 // The end of its input makes it clean up and end.
                 drop(stdin.take());
             }
+            // What ends later may not be on the tape yet, however long the rest of this takes.
+            let until = now();
             self.tape.pull(&mut self.timeline)?;
             loop {
                 match lines.try_recv() {
@@ -210,8 +212,8 @@ impl Session {
                     }
                 }
             }
-            self.explain(now().saturating_sub(SETTLED));
-            self.tape.forget(now().saturating_sub(MEMORY));
+            self.explain(until.saturating_sub(SETTLED));
+            self.tape.forget(until.saturating_sub(MEMORY));
         }
         thread::sleep(Duration::from_nanos(SETTLED));
         self.tape.pull(&mut self.timeline)?;

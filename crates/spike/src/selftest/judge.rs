@@ -37,13 +37,16 @@ pub struct ClassResult {
     pub explained_ns: Nanos,
     /// Spikes whose segments do not add up.
     pub do_not_add_up: u64,
-    /// A spike that was named wrongly, for people.
-    pub wrong_example: Option<Spike>,
+    /// Spikes that were named wrongly, for people: the first [`Self::EXAMPLES`].
+    pub wrong_examples: Vec<Spike>,
     /// Why the cause cannot be had here.
     pub not_here: Option<String>,
 }
 
 impl ClassResult {
+    /// How many of the spikes that were named wrongly are kept.
+    pub const EXAMPLES: usize = 20;
+
     /// Of a cause that cannot be had here.
     pub fn not_here(name: &'static str, why: String) -> Self {
         Self { name, not_here: Some(why), ..Self::default() }
@@ -61,7 +64,8 @@ impl ClassResult {
         for (kind, count) in other.named {
             *self.named.entry(kind).or_default() += count;
         }
-        self.wrong_example = self.wrong_example.take().or(other.wrong_example);
+        self.wrong_examples.extend(other.wrong_examples);
+        self.wrong_examples.truncate(Self::EXAMPLES);
         self.not_here = self.not_here.take().or(other.not_here);
     }
 
@@ -102,8 +106,8 @@ pub fn judge(injector: &Injector, caused: &[Span], felt: &[Spike]) -> ClassResul
             result.right += 1;
         } else if found.kind == Kind::Unexplained {
             result.unexplained += 1;
-        } else {
-            result.wrong_example.get_or_insert_with(|| spike.clone());
+        } else if result.wrong_examples.len() < ClassResult::EXAMPLES {
+            result.wrong_examples.push(spike.clone());
         }
     }
     result
@@ -163,7 +167,7 @@ mod tests {
         assert_eq!((result.right, result.wrong(), result.unexplained), (0, 1, 1));
         assert_eq!(result.recall(), Some(0.0));
         assert_eq!(result.explained(), Some(0.5));
-        assert_eq!(result.wrong_example, Some(felt[0].clone()));
+        assert_eq!(result.wrong_examples, [felt[0].clone()]);
     }
 
     #[test]
