@@ -189,3 +189,13 @@ fn where_events_are_missing_a_due_interrupt_proves_nothing() {
     let spike = explain(tick(90_000, Some(0)), 95_000, seen);
     assert_eq!(parts(&spike)[0], (0, 90_000, Kind::Unexplained));
 }
+
+#[test]
+fn where_events_are_missing_time_is_not_a_threads_own_either() {
+    let thread = Thread { tid: VICTIM, ..Thread::default() };
+    let span = Window { thread, start_ns: GAP, end_ns: GAP + 9_000, cpu: CPU, spins: false };
+    for (incomplete, kind) in [(None, Kind::User), (Some("lost".into()), Kind::Unexplained)] {
+        let seen = Seen { incomplete, ..all() };
+        assert_eq!(attribute(&span, &seen, &Kallsyms::parse(SYMBOLS)).kind(), kind);
+    }
+}
