@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::java;
 
 /// Nanoseconds by kind.
-pub type Times = BTreeMap<String, i64>;
+type Times = BTreeMap<String, i64>;
 
 /// What `cargo xtask peer stressors` is told.
 #[derive(clap::Args)]
@@ -227,7 +227,7 @@ fn waits(options: &Options, quietcore: &Path, of: u32) -> Result<Times> {
 }
 
 /// The times of a section of spikes, by kind.
-pub fn times(command: &mut Command, section: &str) -> Result<Times> {
+fn times(command: &mut Command, section: &str) -> Result<Times> {
     let run = json(command)?;
     let sections = run["sections"].as_array().into_iter().flatten();
     let mut spikes = sections.filter(|of| of["name"] == section);
@@ -238,7 +238,7 @@ pub fn times(command: &mut Command, section: &str) -> Result<Times> {
 }
 
 /// A run's result.
-pub fn json(command: &mut Command) -> Result<Value> {
+fn json(command: &mut Command) -> Result<Value> {
     let output = command.args(["--quiet", "--format", "json"]).output().context("quietcore")?;
     // 1 is spikes.
     if !matches!(output.status.code(), Some(0 | 1)) {
