@@ -24,6 +24,16 @@ pub enum Runtime {
     Go,
 }
 
+impl Runtime {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jvm => "the JVM",
+            Self::Go => "Go's runtime",
+        }
+    }
+}
+
 /// Where to attach, as offsets into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stops {

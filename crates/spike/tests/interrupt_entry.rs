@@ -214,3 +214,13 @@ fn a_second_in_which_no_cpu_does_anything_is_not_the_ticks() {
     let spike = explain(vec![long], end as u64, all());
     assert!(parts(&spike).contains(&(began as u64, (end - began) as u64, Kind::HardIrq)));
 }
+
+#[test]
+fn where_events_are_missing_time_is_not_a_threads_own_either() {
+    let thread = Thread { tid: VICTIM, ..Thread::default() };
+    let span = Window { thread, start_ns: GAP, end_ns: GAP + 9_000, cpu: CPU, spins: false };
+    for (incomplete, kind) in [(None, Kind::User), (Some("lost".into()), Kind::Unexplained)] {
+        let seen = Seen { incomplete, ..all() };
+        assert_eq!(attribute(&span, &seen, &Kallsyms::parse(SYMBOLS)).kind(), kind);
+    }
+}

@@ -1,4 +1,5 @@
-//! Other tools beside this one: `cargo xtask peer latency-audit`, `cargo xtask peer tuned`.
+//! Other tools beside this one: `cargo xtask peer latency-audit`, `cargo xtask peer tuned`,
+//! `cargo xtask peer stressors`.
 //!
 //! A comparison that only counts what the other tool lacks proves little, so every doubt is
 //! decided in the other tool's favour: it is shown the bad host file by file, a complaint under any
@@ -15,7 +16,9 @@ use serde_json::Value;
 
 mod bad_host;
 mod cost;
+mod java;
 mod latency_audit;
+mod stressors;
 mod tally;
 mod tree;
 mod tuned;
@@ -46,6 +49,12 @@ enum Peer {
     /// Unpacks tuned below the target folder and runs both in namespaces of their own, where the
     /// places are files: nothing of this machine is changed. Prints Markdown. Needs root.
     Tuned(tuned::Options),
+    /// Has stress-ng and a JVM take time from a thread, and looks what that is named
+    ///
+    /// Each stressor's way to work is known, and so what quietcore should name the time that it
+    /// costs others, or that it waits itself. Prints Markdown. Needs root, stress-ng (Debian's
+    /// package) and a JVM; changes nothing outside of namespaces.
+    Stressors(stressors::Options),
 }
 
 #[derive(clap::Args)]
@@ -62,6 +71,7 @@ pub fn main(args: &Args) -> ExitCode {
     let done = match &args.peer {
         Peer::LatencyAudit(options) => compare(options),
         Peer::Tuned(options) => duel(options),
+        Peer::Stressors(options) => stress(options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -76,6 +86,15 @@ fn duel(options: &tuned::Options) -> Result<()> {
     let dirs = Dirs::find()?;
     let quietcore = build(&dirs)?;
     tuned::duel(options, &dirs.work, quietcore)
+}
+
+fn stress(options: &stressors::Options) -> Result<()> {
+    let dirs = Dirs::find()?;
+    let quietcore = match &options.quietcore {
+        Some(quietcore) => quietcore.clone(),
+        None => build(&dirs)?,
+    };
+    stressors::run(options, &dirs.work, &quietcore)
 }
 
 fn compare(options: &Options) -> Result<()> {

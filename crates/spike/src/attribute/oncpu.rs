@@ -34,10 +34,12 @@ pub(super) fn explain(
 /// What is left where no event says more.
 fn base(scene: &Scene<'_>, start: u64, end: u64, cpu: u32) -> Piece {
     if !scene.window.spins {
-        let base = Piece::new(start, end, Kind::User, "");
-        return match scene.has(Set::Syscall) {
-            true => base,
-            false => base.with("system calls were not recorded: part of it may be the kernel's"),
+        let base = |kind| Piece::new(start, end, kind, "");
+        return match &scene.seen.incomplete {
+            Some(why) => base(Kind::Unexplained).with(why.clone()),
+            None if scene.has(Set::Syscall) => base(Kind::User),
+            None => base(Kind::User)
+                .with("system calls were not recorded: part of it may be the kernel's"),
         };
     }
     let inside = scene.between(cpu, start.saturating_add(1), end.saturating_sub(1));

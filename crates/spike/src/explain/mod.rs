@@ -206,7 +206,8 @@ pub fn explain(
     let process = |error| ExplainError::Process { pid, error };
     let symbols = Symbols::of(pid).map_err(process)?;
     let stacks = Stacks::of(&symbols);
-    let monitor = Monitor::start(&recorder, host)?;
+    let mut monitor = Monitor::start(&recorder, host)?;
+    let stops = monitor.watch_pauses(pid);
     let source = match &settings.subject {
         Subject::Function(target, _) => {
             let probe = FunctionProbe::start(target, ONE_IN, Some(SHORTEST_WAIT))?;
@@ -218,6 +219,9 @@ pub fn explain(
     let subject = (pid, settings.subject.name());
     let mut collector = Collector::new(monitor, source, subject, settings.tail, (symbols, stacks))?;
     let mut validity = Validity::default();
+    if let Err(why) = stops {
+        validity.note(Verdict::Valid, format!("stops by the process's runtime not seen: {why}"));
+    }
     let (begin, mut judged) = (Instant::now(), settings.force);
     while begin.elapsed() < Duration::from(settings.duration) {
         if stop.load(Ordering::Relaxed) {

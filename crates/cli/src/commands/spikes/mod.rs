@@ -166,6 +166,9 @@ impl Spikes {
         let mut monitor =
             Monitor::start(&self.settings(&target), facts.host()).map_err(not_possible)?;
         self.announce(&target, &monitor);
+        for pid in target.processes(facts.host()) {
+            self.watch_runtime(&mut monitor, pid);
+        }
         if let Some(endpoint) = &endpoint {
             endpoint.serve()?;
             self.output.say(format_args!("metrics: http://{}/metrics", endpoint.address()));
@@ -204,6 +207,19 @@ impl Spikes {
             monitor.timeline().attached_in(),
             self.threshold
         ));
+    }
+
+    /// What a thread of such a process blocks on while all of it is stopped is only the means.
+    fn watch_runtime(&self, monitor: &mut Monitor, pid: u32) {
+        match monitor.watch_pauses(pid) {
+            Ok(runtimes) if runtimes.is_empty() => {}
+            Ok(runtimes) => {
+                let names: Vec<&str> = runtimes.iter().map(|runtime| runtime.name()).collect();
+                let names = names.join(", ");
+                self.output.say(format_args!("process {pid}: watching for stops by {names}"));
+            }
+            Err(why) => self.output.say(format_args!("stops of process {pid}: {why}")),
+        }
     }
 
     fn watch(

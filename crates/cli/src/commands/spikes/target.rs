@@ -1,5 +1,6 @@
 //! Who is watched, and keeping out of their way.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use anyhow::{anyhow, bail};
@@ -62,6 +63,21 @@ impl Target {
         match away.is_empty() || sched::place(sched::CALLER, &away).is_err() {
             true => own,
             false => away,
+        }
+    }
+
+    /// The processes of whom was named; none where CPUs or all threads are watched.
+    pub fn processes(&self, host: &Host) -> BTreeSet<u32> {
+        let of = |tid: &u32| -> Option<u32> {
+            let status = host.read(&format!("/proc/{tid}/status")).ok()?;
+            status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+        };
+        match &self.watch {
+            Watch::All | Watch::Cpus(_) => BTreeSet::new(),
+            Watch::Process(number) | Watch::Thread(number) => of(number).into_iter().collect(),
+            Watch::Tasks(numbers) | Watch::Threads(numbers) => {
+                numbers.iter().filter_map(of).collect()
+            }
         }
     }
 
