@@ -142,17 +142,20 @@ impl<H: Handler> Books<H> {
         let (route, role, market) = (self.current, self.role, &self.markets[number]);
         let [changes, quotes, trades] = &mut self.handovers[number];
         match says {
+            Says::Depth(depth) if depth.is_snapshot => {
+                changes.takes(route, role, depth.last, 0, true)
+            }
             Says::Depth(depth) => {
-                changes.takes(route, role, depth.last, || depth.is_snapshot || joins(market, depth))
+                let joins = role == Role::Successor && joins(market, depth);
+                changes.takes(route, role, depth.last, market.last(), joins)
             }
             Says::Quote(Quote { update, .. }) => {
-                let last = market.last_quote().map_or(*update, |last| last.update);
-                let takes = quotes.takes(route, role, *update, || *update <= last);
-                takes && (role == Role::Only || *update > last)
+                let last = market.last_quote().map_or(0, |last| last.update);
+                quotes.takes(route, role, *update, last, last == 0 || *update <= last)
             }
             Says::Trade(Trade { id, .. }) => {
-                let last = self.last_trade[number].unwrap_or(*id);
-                trades.takes(route, role, *id, || *id <= last.saturating_add(1))
+                let last = self.last_trade[number].unwrap_or(0);
+                trades.takes(route, role, *id, last, last == 0 || *id <= last.saturating_add(1))
             }
             Says::Mark(_) => role != Role::Successor,
             _ => true,
@@ -231,6 +234,7 @@ impl<H: Handler> Books<H> {
 
     /// The books that come by this connection age from now on.
     pub fn interrupted(&mut self, connection: usize) {
+        self.handovers.iter_mut().flatten().for_each(|stream| stream.forget(connection));
         for number in 0..self.markets.len() {
             if self.source[number] != Some(connection) {
                 continue;

@@ -367,7 +367,6 @@ impl<H: Handler> Engine<H> {
         let captured = self.books.tape.take().map(Tape::finish).transpose();
         let captured = captured
             .map_err(|source| ConfigError::System { what: "writing the capture", source })?;
-        self.books.markets.iter_mut().for_each(Market::finish);
         Ok(Summary {
             unused: self.books.unused,
             connections: self.routes.opened,

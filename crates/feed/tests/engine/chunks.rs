@@ -1,6 +1,6 @@
 //! However the bytes are cut, the same is understood.
 
-use quietcore_feed::market::Levels;
+use quietcore_feed::market::{Levels, Says};
 use quietcore_feed::recording::Reader;
 use quietcore_feed::server::{Channel, Config as VenueConfig, Cutting, Settings};
 use quietcore_feed::sync::{Market, MarketConfig, State};
@@ -9,10 +9,9 @@ use quietcore_feed::venues::{Rule, find};
 
 use super::setup::*;
 use super::truth::Truth;
-use quietcore_feed::market::Says;
 
 /// Changes of the book that are compared, from the market's first on.
-const CHANGES: usize = 25;
+const CHANGES: usize = 10;
 
 /// The hash of a capture's first changes, from the market's first snapshot on: where the engine's
 /// own snapshot came in plays no part.

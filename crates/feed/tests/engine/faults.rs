@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quietcore_feed::engine::{Config, Notice};
-use quietcore_feed::server::Channel;
+use quietcore_feed::server::{Channel, Config as VenueConfig};
 use quietcore_feed::tls::RecordPath;
 
 use super::setup::*;
@@ -11,7 +11,16 @@ use super::setup::*;
 /// Follows a venue with these faults until the words were said (if any are to be), every fault has
 /// struck and books are shown again.
 fn follow(faults: &str, said: &str, change: impl Fn(&mut Config)) -> Outcome {
-    let place = Place::new(steady(faults));
+    follow_at(steady(faults), faults, said, change)
+}
+
+fn follow_at(
+    venue: VenueConfig,
+    faults: &str,
+    said: &str,
+    change: impl Fn(&mut Config),
+) -> Outcome {
+    let place = Place::new(venue);
     let mut config = place.config();
     change(&mut config);
     let mut engine = Followed::start(config);
@@ -73,8 +82,7 @@ fn a_connection_that_ends_is_opened_again() {
 #[test]
 fn what_is_only_strange_changes_nothing() {
     for record_path in [RecordPath::Own, RecordPath::Rustls] {
-        for fault in ["ping-flood 500", "slow 2_000_000", "fragment 5", "key-update", "silence 1s"]
-        {
+        for fault in ["ping-flood 500", "fragment 5", "key-update", "silence 1s"] {
             let found = follow(&format!("after 40 events {fault} on @depth"), "", |config| {
                 config.record_path = record_path;
                 config.silence = Duration::from_millis(200);
@@ -85,6 +93,21 @@ fn what_is_only_strange_changes_nothing() {
             assert_eq!(found.summary.unused.malformed, 0, "{fault}");
         }
     }
+}
+
+#[test]
+fn a_trickle_is_read_as_it_comes() {
+    let faults = "after 40 events slow 400_000 on @depth";
+    let found = follow_at(VenueConfig { coalesce: 64, ..as_read(faults) }, faults, "", |_| ());
+    assert_eq!((found.seen.lost, found.summary.connections), ([0, 0], 2));
+}
+
+#[test]
+fn a_connection_that_is_too_slow_for_the_venue_is_opened_again() {
+    let faults = "after 40 events slow 1_000 on @depth";
+    let venue = VenueConfig { queue: 10_000, ..steady(faults) };
+    let found = follow_at(venue, faults, "the venue closed it with 1008: Too slow", |_| ());
+    assert!(found.seen.lost.iter().all(|lost| *lost >= 1) && counted(&found).1 >= 1);
 }
 
 #[test]

@@ -20,6 +20,10 @@ fn a_connection_is_replaced_before_the_venue_ends_it() {
         engine.until("renewals", |_, notices| opened(notices) >= 12);
         let found = engine.end();
         place.check_books(&found.seen, Channel::Depth100);
+        for number in 0..2 {
+            place.check_numbers(&found.seen.quotes[number], Channel::BookTicker, "u", number);
+            place.check_numbers(&found.seen.trades[number], Channel::AggTrade, "a", number);
+        }
         found.check_counters();
         assert!(found.summary.renewals >= 6, "{}", found.summary.renewals);
         assert!(!found.has("lost:"), "{}", words(&found.notices));
@@ -27,10 +31,7 @@ fn a_connection_is_replaced_before_the_venue_ends_it() {
         for (number, market) in found.summary.markets.iter().enumerate() {
             let counters = market.counters();
             assert_eq!((counters.gaps, counters.resyncs), (0, 0));
-            let trades = &found.seen.trades[number];
-            assert!(trades.windows(2).all(|two| two[1] == two[0] + 1), "lost or seen twice");
-            assert!(found.seen.quotes[number].windows(2).all(|two| two[1] > two[0]));
-            println!("{number}: {} trades, {counters:?}", trades.len());
+            println!("{number}: {} trades, {counters:?}", found.seen.trades[number].len());
         }
         println!(
             "{}: {} renewals, {} connections, {:?}",

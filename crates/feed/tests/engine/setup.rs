@@ -19,7 +19,7 @@ use quietcore_feed::tls::Roots;
 use quietcore_feed::venues::find;
 use tempfile::TempDir;
 
-use super::truth::{Top, Truth, top};
+use super::truth::{Top, Truth, numbers, top};
 
 /// Long enough for any machine: only a failing test ever waits for it.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -121,6 +121,21 @@ impl Place {
             assert!(is == Some(shown), "instrument {symbol} at {update}: {shown:?} for {is:?}");
         }
     }
+
+    /// Compares the numbers of all quotes or trades with the market's own: none is missing, none
+    /// came twice.
+    pub fn check_numbers(&self, seen: &[u64], channel: Channel, key: &str, symbol: usize) {
+        let from_to = (seen[0], seen[seen.len() - 1]);
+        let all = numbers(&self.settings, channel, key, symbol, from_to);
+        let differs = (0..all.len()).find(|&at| seen.get(at) != Some(&all[at]));
+        assert!(
+            seen == all,
+            "{channel:?}: {} seen, {} are; {:?}",
+            seen.len(),
+            all.len(),
+            differs.map(|at| (at, all.get(at..at + 5), seen.get(at..at + 5)))
+        );
+    }
 }
 
 /// A venue that goes as fast as the engine reads, from its two connections on.
@@ -136,7 +151,7 @@ pub fn as_read(faults: &str) -> VenueConfig {
 
 /// A venue that goes on while a connection is opened anew.
 pub fn steady(faults: &str) -> VenueConfig {
-    VenueConfig { pace: Pace::Rate(8.0), queue: 20_000, ..as_read(faults) }
+    VenueConfig { pace: Pace::Rate(8.0), queue: 1_000_000, ..as_read(faults) }
 }
 
 /// An engine that runs.

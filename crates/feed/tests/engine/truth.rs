@@ -120,3 +120,27 @@ impl Truth {
         self.previous.get(&(symbol, update)).copied()
     }
 }
+
+/// The numbers of a market's quotes or trades (`key`), from one on to another, of an instrument.
+pub fn numbers(
+    settings: &Settings,
+    channel: Channel,
+    key: &str,
+    symbol: usize,
+    from_to: (u64, u64),
+) -> Vec<u64> {
+    let mut market = Source::Generated(Box::new(Generator::new(settings.clone())));
+    let (mut events, mut found) = (Vec::new(), Vec::new());
+    loop {
+        market.step(&|stream| stream == Stream { symbol, channel }, &mut events);
+        for event in events.drain(..) {
+            let number = serde_json::from_str::<Value>(&event.text).unwrap()[key].as_u64().unwrap();
+            if number > from_to.1 {
+                return found;
+            }
+            if number >= from_to.0 {
+                found.push(number);
+            }
+        }
+    }
+}
