@@ -7,10 +7,11 @@ use quietcore_sys::live;
 
 use super::clock::HotClock;
 use super::handler::Handler;
+use super::handover::{Handover, Role};
 use super::keeper::{Fetched, Notice};
 use super::link::{Arrival, Take};
 use super::tape::Tape;
-use crate::market::{Depth, Levels, Says};
+use crate::market::{Depth, Levels, Quote, Says, Trade};
 use crate::stages::{Kind, Laps, Passed, Recorder};
 use crate::sync::{Market, MarketConfig, Outcome, State};
 use crate::venues::Venue;
@@ -27,6 +28,8 @@ pub struct Unused {
     pub not_asked_for: u64,
     /// Trades that had come before, by another connection.
     pub old_trades: u64,
+    /// Changes, quotes and marks that two connections brought while one relieved the other.
+    pub doubled: u64,
 }
 
 /// The instruments of an engine.
@@ -39,8 +42,8 @@ pub(super) struct Books<H> {
     last_trade: Vec<Option<u64>>,
     /// Which connection each book comes by.
     pub source: Vec<Option<usize>>,
-    /// Whether a change came by the successor of the connection that brings the book.
-    is_covered: Vec<bool>,
+    /// Where a connection's successor does its work, by instrument: its changes, quotes, trades.
+    handovers: Vec<[Handover; 3]>,
     /// Whether a snapshot is on its way.
     pub is_asked: Vec<bool>,
     /// How many snapshots were asked for since the book was last live.
@@ -58,8 +61,7 @@ pub(super) struct Books<H> {
     pub wanting: Vec<usize>,
     /// The connection that is being read.
     current: usize,
-    /// Whether it is the successor of one that still works.
-    is_successor: bool,
+    role: Role,
 }
 
 impl<H: Handler> Books<H> {
@@ -83,7 +85,7 @@ impl<H: Handler> Books<H> {
             markets: (0..count).map(|_| Market::new(rule, config)).collect(),
             last_trade: vec![None; count],
             source: vec![None; count],
-            is_covered: vec![false; count],
+            handovers: vec![[Handover::default(); 3]; count],
             is_asked: vec![false; count],
             tries: vec![0; count],
             levels: Levels::with_room(LEVELS),
@@ -96,28 +98,25 @@ impl<H: Handler> Books<H> {
             unused: Unused::default(),
             wanting: Vec::with_capacity(count),
             current: 0,
-            is_successor: false,
+            role: Role::Only,
         }
     }
 
     /// What follows comes by this connection.
     #[inline]
-    pub fn from(&mut self, connection: usize, is_successor: bool) {
+    pub fn from(&mut self, connection: usize, role: Role) {
         self.current = connection;
-        self.is_successor = is_successor;
+        self.role = role;
     }
 
     /// A connection has got a successor, which has to show that it works.
     pub fn expect(&mut self, connection: usize) {
-        for (covered, source) in self.is_covered.iter_mut().zip(&self.source) {
-            *covered &= *source != Some(connection);
-        }
+        self.handovers.iter_mut().flatten().for_each(|stream| stream.begin(connection));
     }
 
-    /// Whether the successor of a connection has brought a change of each of its books.
+    /// Whether the successor of a connection does all of its work.
     pub fn is_covered(&self, connection: usize) -> bool {
-        let mut books = self.source.iter().zip(&self.is_covered);
-        books.all(|(source, covered)| *source != Some(connection) || *covered)
+        self.handovers.iter().flatten().all(|stream| stream.is_done(connection))
     }
 
     /// The instrument that a message names; the only one where it names none.
@@ -134,10 +133,35 @@ impl<H: Handler> Books<H> {
     #[inline]
     fn depth(&mut self, number: usize, depth: &Depth) {
         self.source[number] = Some(self.current);
-        self.is_covered[number] |= self.is_successor;
         let was = self.markets[number].state();
         let outcome = self.markets[number].on_depth(depth, &self.levels);
         self.became(number, was, outcome);
+    }
+
+    /// Whether this is to be used, of what two connections may bring.
+    #[inline]
+    fn is_due(&mut self, number: usize, says: &Says<'_>) -> bool {
+        let (route, role, market) = (self.current, self.role, &self.markets[number]);
+        let [changes, quotes, trades] = &mut self.handovers[number];
+        match says {
+            Says::Depth(depth) if depth.is_snapshot => {
+                changes.takes(route, role, depth.last, 0, true)
+            }
+            Says::Depth(depth) => {
+                let joins = role == Role::Successor && joins(market, depth);
+                changes.takes(route, role, depth.last, market.last(), joins)
+            }
+            Says::Quote(Quote { update, .. }) => {
+                let last = market.last_quote().map_or(0, |last| last.update);
+                quotes.takes(route, role, *update, last, last == 0 || *update <= last)
+            }
+            Says::Trade(Trade { id, .. }) => {
+                let last = self.last_trade[number].unwrap_or(0);
+                trades.takes(route, role, *id, last, last == 0 || *id <= last.saturating_add(1))
+            }
+            Says::Mark(_) => role != Role::Successor,
+            _ => true,
+        }
     }
 
     /// A snapshot that was asked for.
@@ -212,12 +236,15 @@ impl<H: Handler> Books<H> {
 
     /// The books that come by this connection age from now on.
     pub fn interrupted(&mut self, connection: usize) {
+        self.handovers.iter_mut().flatten().for_each(|stream| stream.forget(connection));
         for number in 0..self.markets.len() {
             if self.source[number] != Some(connection) {
                 continue;
             }
             let was = self.markets[number].state();
             self.markets[number].interrupt();
+            // Nor will the quotes of the meantime ever come.
+            self.markets[number].forget_quotes();
             if was == State::Live {
                 self.handler.lost(number);
                 let why = "its connection is lost".to_owned();
@@ -234,6 +261,13 @@ impl<H: Handler> Books<H> {
             }
         }
     }
+}
+
+/// Whether nothing is missing between a live book and a change.
+fn joins(market: &Market, depth: &Depth) -> bool {
+    let last = market.last();
+    let previous = depth.previous.unwrap_or(depth.first.saturating_sub(1));
+    market.state() == State::Live && previous <= last
 }
 
 impl<H: Handler> Take for Books<H> {
@@ -253,6 +287,11 @@ impl<H: Handler> Take for Books<H> {
                 return;
             }
         };
+        if symbol.is_some_and(|number| !self.is_due(number, &says)) {
+            self.unused.old_trades += u64::from(matches!(says, Says::Trade(_)));
+            self.unused.doubled += u64::from(!matches!(says, Says::Trade(_)));
+            return;
+        }
         let kind = match (says, symbol) {
             (Says::Done(_) | Says::Other, _) => Kind::Other,
             (Says::Refused(words), _) => {

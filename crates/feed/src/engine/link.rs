@@ -63,6 +63,17 @@ pub(super) trait Take {
     fn take(&mut self, text: &[u8], laps: &mut Laps, arrival: &Arrival);
 }
 
+/// A connection's life so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Life {
+    /// When it was opened, in ticks.
+    pub opened: u64,
+    /// When bytes came last, in ticks.
+    pub heard: u64,
+    /// Messages it brought.
+    pub messages: u64,
+}
+
 /// An open connection.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -70,12 +81,8 @@ pub(super) struct Link {
     tls: Tls,
     decoder: Decoder,
     out: Vec<u8>,
-    /// When bytes came last, in ticks.
-    pub heard: u64,
-    /// When it was opened, in ticks.
-    pub opened: u64,
-    /// Messages it brought.
-    pub messages: u64,
+    /// What became of it so far.
+    pub life: Life,
     /// Reads that the card's hardware stamped.
     pub hardware_stamps: u64,
 }
@@ -88,9 +95,8 @@ impl Link {
         let Dialled { socket, tls, rest } = dialled;
         let decoder = Decoder::new(limits);
         let out = Vec::with_capacity(1 << 10);
-        let (heard, opened) = (now, now);
-        let link =
-            Self { socket, tls, decoder, out, heard, opened, messages: 0, hardware_stamps: 0 };
+        let life = Life { opened: now, heard: now, messages: 0 };
+        let link = Self { socket, tls, decoder, out, life, hardware_stamps: 0 };
         (link, rest)
     }
 
@@ -98,7 +104,7 @@ impl Link {
     pub fn begin(&mut self, rest: &[u8], to: &mut impl Take) -> Result<(), LinkError> {
         let mut laps = Laps::read(to.clock().now(), None, 0);
         let mut arrival = Arrival { stamp_ns: None, in_read: 0 };
-        self.messages +=
+        self.life.messages +=
             frames(&mut self.decoder, &mut self.out, rest, &mut laps, &mut arrival, to)?;
         self.records(&mut laps, &mut arrival, to)
     }
@@ -117,7 +123,7 @@ impl Link {
         if got.bytes == 0 {
             return Err(LinkError::Ended);
         }
-        self.heard = now;
+        self.life.heard = now;
         self.hardware_stamps += u64::from(got.hardware_ns.is_some());
         let ran = woke.unwrap_or(now);
         let mut laps =
@@ -137,7 +143,8 @@ impl Link {
     ) -> Result<(), LinkError> {
         while let Some(plain) = self.tls.next()? {
             laps.tls(to.clock().now(), self.decoder.is_inside());
-            self.messages += frames(&mut self.decoder, &mut self.out, plain, laps, arrival, to)?;
+            self.life.messages +=
+                frames(&mut self.decoder, &mut self.out, plain, laps, arrival, to)?;
         }
         if !self.out.is_empty() {
             self.tls.send(&self.out)?;

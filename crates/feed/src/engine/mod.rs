@@ -8,6 +8,7 @@ mod clock;
 mod config;
 mod dial;
 mod handler;
+mod handover;
 mod keeper;
 mod link;
 mod rest;
@@ -230,9 +231,9 @@ impl<H: Handler> Engine<H> {
     /// Reads one socket. Whether there was anything.
     #[inline]
     fn pump(&mut self, slot: usize, woke: Option<u64>) -> bool {
-        let is_successor = self.routes.is_successor(slot);
+        let role = self.routes.role(slot);
         let Some(link) = self.routes.link(slot) else { return false };
-        self.books.from(slot / 2, is_successor);
+        self.books.from(slot / 2, role);
         match link.pump(woke, &mut self.books) {
             Ok(read) => read,
             Err(error) => {
@@ -296,11 +297,11 @@ impl<H: Handler> Engine<H> {
         }
         let (path, tls) = (self.routes.path(route).to_owned(), link.negotiated());
         self.books.notify(Notice::Connected { path, tls });
-        self.books.from(route, false);
+        self.books.expect(route);
+        self.books.from(route, self.routes.next_role(route));
         let begun = link.begin(&rest, &mut self.books);
         let (slot, superfluous) = self.routes.connected(route, link, now);
         superfluous.into_iter().for_each(Link::close);
-        self.books.expect(route);
         let watched = self.routes.link(slot).map(|link| {
             let data = epoll::EventData::new_u64(slot as u64);
             epoll::add(&self.epoll, link.socket(), data, epoll::EventFlags::IN)
@@ -343,14 +344,12 @@ impl<H: Handler> Engine<H> {
                 None => Ok(()),
             },
             Some(Need::Dead) => Err(LinkError::Silent(self.config.silence.as_secs())),
-            Some(Need::Successor) => {
-                self.keeper.connect(slot / 2, 0);
+            Some(Need::Successor(failures)) => {
+                self.keeper.connect(slot / 2, failures);
                 Ok(())
             }
             Some(Need::Retire) => {
-                self.routes.renewals += 1;
-                let (link, _) = self.routes.take(slot, now);
-                link.into_iter().for_each(Link::close);
+                self.routes.retire(slot).into_iter().for_each(Link::close);
                 Ok(())
             }
         };
@@ -362,14 +361,12 @@ impl<H: Handler> Engine<H> {
     fn finish(mut self, before: Option<sched::Usage>) -> Result<Summary, ConfigError> {
         let now = self.books.clock.now();
         for slot in 0..self.routes.slots() {
-            let (link, _) = self.routes.take(slot, now);
-            link.into_iter().for_each(Link::close);
+            self.routes.take(slot, now).0.into_iter().for_each(Link::close);
         }
         let usage = before.and_then(|before| Some(sched::usage().ok()?.since(&before)));
         let captured = self.books.tape.take().map(Tape::finish).transpose();
         let captured = captured
             .map_err(|source| ConfigError::System { what: "writing the capture", source })?;
-        self.books.markets.iter_mut().for_each(Market::finish);
         Ok(Summary {
             unused: self.books.unused,
             connections: self.routes.opened,

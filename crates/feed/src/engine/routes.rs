@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use quietcore_sys::tsc::Rate;
 
-use super::link::Link;
+use super::handover::Role;
+use super::link::{Life, Link};
 use crate::venues::{Connection, Keepalive};
 
 /// A connection that lived shorter than this did not work.
@@ -20,11 +21,18 @@ const OVERLAP: Duration = Duration::from_secs(60);
 pub(super) struct Route {
     pub path: String,
     links: [Option<Link>; 2],
+    care: Care,
+}
+
+/// What is known of the two links of a route.
+#[derive(Clone, Copy, Debug, Default)]
+struct Care {
     /// Which of the two came last.
     newest: usize,
+    /// Another one is being opened.
     is_asked: bool,
     was_pinged: bool,
-    /// When something was last said on it unasked, in ticks.
+    /// When something was last said unasked, in ticks.
     spoke: u64,
     /// Links in a row that broke soon.
     short_lives: u32,
@@ -44,8 +52,8 @@ struct Times {
 /// What a connection needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// A successor, before the venue ends it.
-    Successor,
+    /// A successor, before the venue ends it. So many in a row have broken soon.
+    Successor(u32),
     /// A ping, for nothing came for long.
     Ping,
     /// Its keepalive.
@@ -81,11 +89,7 @@ impl Routes {
         let route = |connection: &Connection| Route {
             path: connection.path.clone(),
             links: [None, None],
-            newest: 0,
-            is_asked: true,
-            was_pinged: false,
-            spoke: 0,
-            short_lives: 0,
+            care: Care { is_asked: true, ..Care::default() },
         };
         Self {
             routes: connections.iter().map(route).collect(),
@@ -121,77 +125,181 @@ impl Routes {
         &self.routes[route].path
     }
 
-    /// Whether this link is the successor of one that still works.
+    /// What this link is to the other one of its route.
     #[inline]
-    pub fn is_successor(&self, slot: usize) -> bool {
+    pub fn role(&self, slot: usize) -> Role {
         let route = &self.routes[slot / 2];
-        route.newest == slot % 2 && route.links.iter().all(Option::is_some)
+        match route.links.iter().all(Option::is_some) {
+            false => Role::Only,
+            true if route.care.newest == slot % 2 => Role::Successor,
+            true => Role::Older,
+        }
+    }
+
+    /// What the next link of a route will be.
+    pub fn next_role(&self, route: usize) -> Role {
+        match self.routes[route].links.iter().any(Option::is_some) {
+            true => Role::Successor,
+            false => Role::Only,
+        }
     }
 
     /// Takes in a link that was asked for: its slot. The one that it makes superfluous, if any.
     pub fn connected(&mut self, number: usize, link: Link, now: u64) -> (usize, Option<Link>) {
-        let route = &mut self.routes[number];
-        route.is_asked = false;
-        route.was_pinged = false;
-        route.spoke = now;
-        let free = route.links.iter().position(Option::is_none);
-        let at = free.unwrap_or(1 - route.newest);
-        let old = route.links[at].replace(link);
-        route.newest = at;
+        let Route { links, care, .. } = &mut self.routes[number];
+        let at = links.iter().position(Option::is_none).unwrap_or(1 - care.newest);
+        let short_lives = care.short_lives;
+        *care = Care { newest: at, is_asked: false, was_pinged: false, spoke: now, short_lives };
         self.opened += 1;
-        (number * 2 + at, old)
+        (number * 2 + at, links[at].replace(link))
     }
 
-    /// Takes a link out. What is to be done then: `None` where another one does its work, else how
-    /// often in a row it has broken soon.
+    /// Takes out a link that broke. What is to be done then: `None` where another one does its
+    /// work, else how often in a row it has broken soon.
     pub fn take(&mut self, slot: usize, now: u64) -> (Option<Link>, Option<u32>) {
-        let short = self.times.short;
-        let route = &mut self.routes[slot / 2];
-        let link = route.links[slot % 2].take();
-        if let Some(link) = &link {
-            self.hardware_stamps += link.hardware_stamps;
-            self.napi = self.napi.or_else(|| link.socket().napi_id());
-            let lived = now.saturating_sub(link.opened);
-            route.short_lives = if lived < short { route.short_lives + 1 } else { 0 };
-        }
-        let is_alone = route.links.iter().all(Option::is_none);
-        let again = link.is_some() && is_alone && !route.is_asked;
-        route.is_asked |= again;
-        (link, again.then_some(route.short_lives))
+        let Some(link) = self.remove(slot) else { return (None, None) };
+        let Route { links, care, .. } = &mut self.routes[slot / 2];
+        let lived = now.saturating_sub(link.life.opened);
+        care.short_lives = if lived < self.times.short { care.short_lives + 1 } else { 0 };
+        let again = links.iter().all(Option::is_none) && !care.is_asked;
+        care.is_asked |= again;
+        (Some(link), again.then_some(care.short_lives))
     }
 
-    /// What the link of a slot needs now. `is_covered` says whether its successor has brought
-    /// something of every book that the connection carries.
+    /// Takes out a link whose successor does its work.
+    pub fn retire(&mut self, slot: usize) -> Option<Link> {
+        self.renewals += 1;
+        self.remove(slot)
+    }
+
+    fn remove(&mut self, slot: usize) -> Option<Link> {
+        let link = self.routes[slot / 2].links[slot % 2].take()?;
+        self.hardware_stamps += link.hardware_stamps;
+        self.napi = self.napi.or_else(|| link.socket().napi_id());
+        Some(link)
+    }
+
+    /// What the link of a slot needs now. `is_covered` says whether its successor does the work for
+    /// all that the connection carries.
     pub fn need(&mut self, slot: usize, now: u64, is_covered: impl Fn() -> bool) -> Option<Need> {
-        let times = self.times;
-        let route = &mut self.routes[slot / 2];
-        let has_two = route.links.iter().all(Option::is_some);
-        let is_newest = route.newest == slot % 2;
-        let newest = route.links[route.newest].as_ref().map(|link| (link.opened, link.messages));
-        let link = route.links[slot % 2].as_mut()?;
-        let age = now.saturating_sub(link.opened);
-        let silent = now.saturating_sub(link.heard);
-        if has_two && !is_newest {
-            let (opened, messages) = newest?;
-            let is_over = now.saturating_sub(opened) > times.overlap;
-            return (is_over || (messages > 0 && is_covered())).then_some(Need::Retire);
+        let Route { links, care, .. } = &mut self.routes[slot / 2];
+        let lives = links.each_ref().map(|link| link.as_ref().map(|link| link.life));
+        care.need(lives, slot % 2, now, &self.times, is_covered)
+    }
+}
+
+impl Care {
+    fn need(
+        &mut self,
+        lives: [Option<Life>; 2],
+        at: usize,
+        now: u64,
+        times: &Times,
+        is_covered: impl Fn() -> bool,
+    ) -> Option<Need> {
+        let life = lives[at]?;
+        let other = lives[1 - at];
+        if let (Some(newest), true) = (other, self.newest != at) {
+            let is_over = now.saturating_sub(newest.opened) > times.overlap;
+            return (is_over || (newest.messages > 0 && is_covered())).then_some(Need::Retire);
         }
+        let silent = now.saturating_sub(life.heard);
         if silent > times.silence + times.answer {
             return Some(Need::Dead);
         }
-        if silent > times.silence && !route.was_pinged {
-            route.was_pinged = true;
+        if silent > times.silence && !self.was_pinged {
+            self.was_pinged = true;
             return Some(Need::Ping);
         }
-        route.was_pinged &= silent > times.silence;
-        if times.renew_after.is_some_and(|after| age > after) && !has_two && !route.is_asked {
-            route.is_asked = true;
-            return Some(Need::Successor);
+        self.was_pinged &= silent > times.silence;
+        let age = now.saturating_sub(life.opened);
+        let is_old = times.renew_after.is_some_and(|after| age > after);
+        if is_old && other.is_none() && !self.is_asked {
+            self.is_asked = true;
+            return Some(Need::Successor(self.short_lives));
         }
-        if times.keepalive.is_some_and(|every| now.saturating_sub(route.spoke) > every) {
-            route.spoke = now;
+        if times.keepalive.is_some_and(|every| now.saturating_sub(self.spoke) > every) {
+            self.spoke = now;
             return Some(Need::Keepalive);
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times = Times {
+        renew_after: Some(1_000),
+        silence: 100,
+        answer: 20,
+        short: 10,
+        overlap: 300,
+        keepalive: Some(50),
+    };
+
+    fn life(opened: u64, heard: u64, messages: u64) -> Option<Life> {
+        Some(Life { opened, heard, messages })
+    }
+
+    /// What one link alone needs at these moments.
+    fn needs(care: &mut Care, times: &Times, alone: Option<Life>, at: &[u64]) -> Vec<Option<Need>> {
+        at.iter().map(|now| care.need([alone, None], 0, *now, times, || true)).collect()
+    }
+
+    #[test]
+    fn a_silent_link_is_pinged_once_and_then_dead() {
+        let times = Times { keepalive: None, ..TIMES };
+        let mut care = Care::default();
+        let found = needs(&mut care, &times, life(0, 0, 1), &[100, 101, 110, 120, 121]);
+        assert_eq!(found, [None, Some(Need::Ping), None, None, Some(Need::Dead)]);
+        // It answered, and falls silent again.
+        let found = needs(&mut care, &times, life(0, 115, 1), &[121, 216]);
+        assert_eq!(found, [None, Some(Need::Ping)]);
+    }
+
+    #[test]
+    fn what_was_said_unasked_is_said_again_in_time() {
+        let found = needs(&mut Care::default(), &TIMES, life(0, 90, 1), &[50, 51, 100, 102]);
+        assert_eq!(found, [None, Some(Need::Keepalive), None, Some(Need::Keepalive)]);
+    }
+
+    #[test]
+    fn an_old_link_gets_one_successor_and_not_at_once_after_failures() {
+        let times = Times { keepalive: None, ..TIMES };
+        let mut care = Care { short_lives: 3, ..Care::default() };
+        let found = needs(&mut care, &times, life(0, 1_000, 1), &[1_000, 1_001, 1_002]);
+        assert_eq!(found, [None, Some(Need::Successor(3)), None]);
+        // Never, where nothing is said of an end.
+        let times = Times { renew_after: None, ..times };
+        let found = needs(&mut Care::default(), &times, life(0, 1_000_000, 1), &[1_000_001]);
+        assert_eq!(found, [None]);
+    }
+
+    #[test]
+    fn an_old_link_retires_once_its_successor_works_or_has_had_its_time() {
+        let mut care = Care { newest: 1, ..Care::default() };
+        let old = life(0, 1_000, 9);
+        let mut at = |now, messages, covered| {
+            care.need([old, life(1_000, 1_000, messages)], 0, now, &TIMES, || covered)
+        };
+        assert_eq!(at(1_010, 0, true), None, "it has brought nothing");
+        assert_eq!(at(1_010, 1, false), None, "not all");
+        assert_eq!(at(1_010, 1, true), Some(Need::Retire));
+        assert_eq!(at(1_301, 0, false), Some(Need::Retire), "long enough");
+    }
+
+    #[test]
+    fn where_there_are_two_no_third_is_asked_for() {
+        let times = Times { keepalive: None, ..TIMES };
+        let mut care = Care { newest: 1, ..Care::default() };
+        let lives = [life(0, 5_000, 9), life(1_000, 5_000, 9)];
+        assert_eq!(care.need(lives, 1, 5_000, &times, || false), None);
+        // The newest broke: the old one goes on, and gets another.
+        let found = care.need([lives[0], None], 0, 5_000, &times, || false);
+        assert_eq!(found, Some(Need::Successor(0)));
+        assert_eq!(care.need(lives, 1, 5_000, &times, || false), None);
+        assert_eq!(care.need([None, None], 0, 5_000, &times, || false), None);
     }
 }

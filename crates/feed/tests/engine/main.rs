@@ -1,0 +1,10 @@
+//! The engine against the replay venue, over real TLS. Nothing here depends on how long anything
+//! takes: conditions are waited for, and every book that is shown is compared with the market's own.
+
+mod chunks;
+mod faults;
+mod modes;
+mod okx;
+mod renewal;
+mod setup;
+mod truth;
