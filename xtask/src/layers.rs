@@ -19,6 +19,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("quietcore-host", 3),
     ("quietcore-spike", 3),
     ("quietcore-feed", 3),
+    ("quietcore-feed-bench", 4),
     ("quietcore-cli", 5),
 ];
 

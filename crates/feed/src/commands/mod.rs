@@ -1,5 +1,6 @@
 //! The `quietcore-feed` command: every subcommand is one file.
 
+mod bench;
 mod live;
 mod replay;
 mod run;
@@ -28,6 +29,7 @@ enum Command {
     Run(run::Run),
     Venue(serve::Venue),
     Replay(replay::Replay),
+    Bench(bench::Bench),
 }
 
 impl Cli {
@@ -40,6 +42,7 @@ impl Cli {
             Command::Run(command) => command.run(),
             Command::Venue(command) => command.run(),
             Command::Replay(command) => command.run(),
+            Command::Bench(command) => command.run(),
         }
     }
 }

@@ -11,7 +11,7 @@ pub enum Utf8 {
     Check,
     /// Left to whoever reads the text. For JSON that is compared and scanned as bytes: the bytes
     /// above ASCII can only stand within strings, where none of them is mistaken for another.
-    /// The check takes longer than all else that a message costs here: see `benches/websocket.rs`.
+    /// The check takes longer than all else that a message costs here: see `quietcore feed bench`.
     Trust,
 }
 
