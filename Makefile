@@ -16,7 +16,7 @@ COMPILER = cc=gcc /usr/include/stdio.h=libc6-dev clang=clang /usr/include/libelf
 LAB = qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils debootstrap=debootstrap iasl=acpica-tools busybox=busybox-static dpkg-deb=dpkg xz=xz-utils
 # Debian's cargo comes without it; rustup brings it.
 LINTERS = cargo-clippy=rust-clippy
-TESTS = $(COMPILER) $(LINTERS) $(LAB) /etc/grub.d/10_linux=grub-common \
+TESTS = $(COMPILER) /usr/include/openssl/ssl.h=libssl-dev $(LINTERS) $(LAB) /etc/grub.d/10_linux=grub-common \
 	shellcheck=shellcheck strace=strace ansible-playbook=ansible-core \
 	java=default-jdk-headless go=golang-go openssl=openssl
 
