@@ -402,7 +402,7 @@ fn place(config: &Config) -> Result<(), ConfigError> {
         sched::place(0, &config.cpus).map_err(refused("placing the hot thread"))?;
     }
     if let Some(priority) = config.fifo {
-        let class = sched::Class::Fifo { priority: priority.into() };
+        let class = sched::Class::Fifo { priority };
         sched::set_class(0, class).map_err(refused("SCHED_FIFO for the hot thread"))?;
     }
     Ok(())
