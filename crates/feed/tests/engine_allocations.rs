@@ -79,9 +79,7 @@ impl Counter {
             self.1 = ALLOCATIONS.get();
         }
         if number == WARM_UP + MESSAGES {
-            self.0
-                .allocations
-                .store(ALLOCATIONS.get() - self.1, Ordering::Relaxed);
+            self.0.allocations.store(ALLOCATIONS.get() - self.1, Ordering::Relaxed);
             self.0.is_over.store(true, Ordering::Release);
         }
     }
@@ -112,18 +110,11 @@ struct Near {
 
 impl Near {
     fn new() -> Self {
-        let settings = Settings {
-            seed: 11,
-            symbols: vec!["BTCUSDT".to_owned()],
-            ..Settings::default()
-        };
+        let settings =
+            Settings { seed: 11, symbols: vec!["BTCUSDT".to_owned()], ..Settings::default() };
         let market = Source::Generated(Box::new(Generator::new(settings)));
         let snapshot = market.snapshot(0, usize::MAX, Age::Now);
-        Self {
-            market,
-            events: VecDeque::new(),
-            snapshot,
-        }
+        Self { market, events: VecDeque::new(), snapshot }
     }
 }
 
@@ -137,8 +128,7 @@ impl Iterator for Near {
         let wanted = [Channel::Depth100, Channel::BookTicker, Channel::AggTrade];
         let mut events = Vec::new();
         while self.events.is_empty() {
-            self.market
-                .step(&|stream| wanted.contains(&stream.channel), &mut events);
+            self.market.step(&|stream| wanted.contains(&stream.channel), &mut events);
             self.events.extend(events.drain(..));
         }
         let event = self.events.pop_front()?;
@@ -157,15 +147,9 @@ fn near(text: &str, bids: &str, asks: &str) -> String {
     let end = rest.find("]]").map_or(0, |end| end + 1);
     let (ask_rows, tail) = rest.split_at(end);
     let keep = |rows: &str| {
-        let rows = rows
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .split("],[");
+        let rows = rows.trim_start_matches('[').trim_end_matches(']').split("],[");
         let is_near = |row: &&str| {
-            let price = row
-                .split('"')
-                .nth(1)
-                .and_then(|price| price.parse::<f64>().ok());
+            let price = row.split('"').nth(1).and_then(|price| price.parse::<f64>().ok());
             price.is_some_and(|price| (59_800.0..63_800.0).contains(&price))
         };
         let rows: Vec<String> = rows.filter(is_near).map(|row| format!("[{row}]")).collect();
@@ -191,18 +175,12 @@ fn allocations(mode: Mode, record_path: RecordPath) -> (u64, u64) {
     let venue = Venue::start(Source::Recorded(Box::new(tape)), config).expect("a venue");
     let address = venue.address();
     let config = Config {
-        at: Some(Address {
-            host: address.ip().to_string(),
-            port: address.port(),
-        }),
+        at: Some(Address { host: address.ip().to_string(), port: address.port() }),
         roots: Roots::File(venue.roots_path().expect("roots").to_owned()),
         mode,
         record_path,
         publish: false,
-        ..Config::new(
-            find("binance-usdm").expect("a venue"),
-            vec!["BTCUSDT".to_owned()],
-        )
+        ..Config::new(find("binance-usdm").expect("a venue"), vec!["BTCUSDT".to_owned()])
     };
     let told = Arc::new(Told::default());
     let (engine, _watch) = Engine::new(config, Counter(Arc::clone(&told), 0)).expect("an engine");
@@ -218,16 +196,8 @@ fn allocations(mode: Mode, record_path: RecordPath) -> (u64, u64) {
     stop.store(true, Ordering::Relaxed);
     let summary = hot.join().expect("the hot thread lives").expect("it works");
     assert!(told.is_over.load(Ordering::Acquire), "{:?}", summary.unused);
-    assert!(
-        summary
-            .markets
-            .iter()
-            .all(|market| market.counters().gaps == 0)
-    );
-    (
-        told.allocations.load(Ordering::Relaxed),
-        told.books.load(Ordering::Relaxed),
-    )
+    assert!(summary.markets.iter().all(|market| market.counters().gaps == 0));
+    (told.allocations.load(Ordering::Relaxed), told.books.load(Ordering::Relaxed))
 }
 
 #[test]

@@ -234,6 +234,15 @@ impl<H: Handler> Books<H> {
         }
     }
 
+    /// One of two connections that bring the same is lost, perhaps the one that was believed: a
+    /// change that is missing shows in its number, a quote does not.
+    pub fn halved(&mut self, connection: usize) {
+        let markets = self.markets.iter_mut().zip(&self.source);
+        for (market, _) in markets.filter(|(_, source)| **source == Some(connection)) {
+            market.forget_quotes();
+        }
+    }
+
     /// The books that come by this connection age from now on.
     pub fn interrupted(&mut self, connection: usize) {
         self.handovers.iter_mut().flatten().for_each(|stream| stream.forget(connection));

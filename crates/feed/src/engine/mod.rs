@@ -324,9 +324,12 @@ impl<H: Handler> Engine<H> {
         if let LinkError::Closed { .. } | LinkError::Protocol(_) = why {
             link.close();
         }
-        if let Some(failures) = again {
-            self.books.interrupted(route);
-            self.keeper.connect(route, failures);
+        match again {
+            Some(failures) => {
+                self.books.interrupted(route);
+                self.keeper.connect(route, failures);
+            }
+            None => self.books.halved(route),
         }
     }
 

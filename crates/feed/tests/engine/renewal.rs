@@ -42,3 +42,21 @@ fn a_connection_is_replaced_before_the_venue_ends_it() {
         );
     }
 }
+
+/// Here a connection may break before, while or after its successor takes over.
+#[test]
+fn a_connection_may_break_while_it_is_replaced() {
+    let place = Place::new(steady("every 45 events drop on @depth"));
+    let renew_after = Some(Duration::from_millis(250));
+    let mut engine = Followed::start(Config { renew_after, ..place.config() });
+    let is_books = |notice: &&Notice| matches!(notice, Notice::Connected { path, .. } if path.starts_with("/public"));
+    engine.until("connections", |_, notices| notices.iter().filter(is_books).count() >= 7);
+    engine.until_fresh(5);
+    let found = engine.end();
+    place.check_books(&found.seen, Channel::Depth100);
+    found.check_counters();
+    for number in 0..2 {
+        place.check_numbers(&found.seen.trades[number], Channel::AggTrade, "a", number);
+    }
+    println!("{} renewals, {}", found.summary.renewals, words(&found.notices));
+}
