@@ -12,7 +12,7 @@ use quietcore_measure::{Cell, CpuSet, Section, Table, Validity, Verdict};
 use quietcore_sys::tsc::{Clock, Source};
 use quietcore_sys::{Host, sched};
 
-use crate::end_to_end::Plan;
+use crate::end_to_end::{Found, Plan};
 use crate::market::Sample;
 use crate::pipe::Ends;
 use crate::{book, end_to_end, scan, stamps, tls, turns, websocket, whole};
@@ -84,17 +84,21 @@ impl Bench {
         let before = sched::usage()?;
         let (mut rows, mut sections) = self.in_memory(&clock)?;
         let usage = sched::usage()?.since(&before);
+        let mut validity = validity(usage.involuntary_switches, &clock);
         if !self.in_memory {
-            let (turns, seconds) = if self.quick { (2, 2) } else { (6, 4) };
-            let others = allowed.minus(&cpu);
-            let length = Duration::from_secs(seconds);
-            let plan = Plan { cpu: cpu.clone(), others, turns, length, seed: self.seed };
-            let (more, distributions) = end_to_end::rows(&plan, |what| self.output.say(what))?;
-            rows.extend(more);
-            sections.extend(distributions.into_iter().map(Section::Distribution));
+            let found = self.end_to_end(&cpu, &allowed)?;
+            if found.switches > 0 {
+                let note = format!(
+                    "end to end: the spinning thread was switched out {} times",
+                    found.switches
+                );
+                validity.note(Verdict::Disturbed, note);
+            }
+            rows.extend(found.rows);
+            sections.extend(found.distributions.into_iter().map(Section::Distribution));
         }
         let mut run = watch.stop(facts.summary());
-        run.validity = validity(usage.involuntary_switches, &clock);
+        run.validity = validity;
         run.sections = vec![Section::Table(turns::table(&rows)), Section::Table(self.setup(&cpu))];
         run.sections.extend(sections);
         sink.write(&run)?;
@@ -124,6 +128,17 @@ impl Bench {
         Ok((rows, distributions.into_iter().map(Section::Distribution).collect()))
     }
 
+    fn end_to_end(&self, cpu: &CpuSet, allowed: &CpuSet) -> anyhow::Result<Found> {
+        let plan = Plan {
+            cpu: cpu.clone(),
+            others: allowed.minus(cpu),
+            turns: if self.quick { 3 } else { 12 },
+            length: Duration::from_secs(2),
+            seed: self.seed,
+        };
+        end_to_end::follow_both(&plan, |what| self.output.say(what))
+    }
+
     fn sample(&self, count: usize, depth_only: bool) -> anyhow::Result<Sample> {
         let channels = match depth_only {
             true => &[Channel::DepthAtOnce][..],
@@ -146,6 +161,8 @@ impl Bench {
             },
         );
         row("CPU", cpu.to_string().into());
+        row("tungstenite stack", "rustls, tungstenite, serde_json, BTreeMap".into());
+        row("tokio-tungstenite stack", "rustls, tokio-tungstenite, serde_json, BTreeMap".into());
         row("OpenSSL", openssl::version::version().into());
         row("built with AVX2 (sonic-rs)", cfg!(target_feature = "avx2").into());
         table

@@ -36,6 +36,9 @@ use crate::turns::{Row, Target};
 const SYMBOL: &str = "BTCUSDT";
 /// How many times faster than it would be the market goes.
 const PACE: f64 = 3.0;
+/// Switched out more often than so many times a second, a spinning thread misses more messages than
+/// a median bears.
+const SWITCHES_PER_SECOND: u64 = 10;
 /// One in so many messages of a turn, the first ones, is not counted.
 const WARM_UP: usize = 5;
 
@@ -64,8 +67,19 @@ struct Seen {
     best: [Option<i64>; 2],
 }
 
-/// Rows of three percentiles, and both distributions.
-pub fn rows(plan: &Plan, say: impl Fn(String)) -> anyhow::Result<(Vec<Row>, Vec<Distribution>)> {
+/// What was found.
+#[derive(Debug)]
+pub struct Found {
+    /// Three percentiles.
+    pub rows: Vec<Row>,
+    /// Both distributions.
+    pub distributions: Vec<Distribution>,
+    /// How often the engine's spinning thread was switched out.
+    pub switches: u64,
+}
+
+/// Takes the turns.
+pub fn follow_both(plan: &Plan, say: impl Fn(String)) -> anyhow::Result<Found> {
     // The venue's threads run where this one does.
     if !plan.others.is_empty() {
         sched::place(sched::CALLER, &plan.others)?;
@@ -73,10 +87,13 @@ pub fn rows(plan: &Plan, say: impl Fn(String)) -> anyhow::Result<(Vec<Row>, Vec<
     let quantiles = [0.5, 0.99, 0.999];
     let mut found = [const { [const { Vec::new() }; 2] }; 3];
     let mut all = [(); 2].map(|()| Hist::new(HistConfig::default()));
+    let mut switches = 0;
     for turn in 0..plan.turns {
         say(format!("end to end: turn {} of {}", turn + 1, plan.turns));
         let seed = plan.seed + turn as u64;
-        let both = [ours(plan, seed)?, peer(plan, seed)?];
+        let (ours, switched) = ours(plan, seed)?;
+        switches += switched;
+        let both = [ours, peer(plan, seed)?];
         check(&both)?;
         for (side, seen) in both.iter().enumerate() {
             let hist = hist(seen);
@@ -87,16 +104,21 @@ pub fn rows(plan: &Plan, say: impl Fn(String)) -> anyhow::Result<(Vec<Row>, Vec<
             all[side].merge(&hist)?;
         }
     }
-    let peer = "tokio-tungstenite, rustls, serde_json, BTreeMap";
+    let peer = "tokio-tungstenite stack";
     let named = ["end to end, P50", "end to end, P99", "end to end, P99.9"];
     let targets = [Target::Ratio(0.50), Target::None, Target::None];
     let rows = named.iter().zip(&found).zip(targets);
-    let rows =
-        rows.map(|((what, [ours, theirs]), target)| Row::of(*what, ours, peer, theirs, target));
+    let rows = rows.map(|((what, [ours, theirs]), target)| {
+        let row = Row::of(*what, ours, peer, theirs, target);
+        let seconds = plan.turns as u64 * plan.length.as_secs();
+        if switches > SWITCHES_PER_SECOND * seconds { row.disturbed() } else { row }
+    });
+    let rows = rows.collect();
     let of = |(hist, side): (&Hist, &str)| {
         Distribution::of("feed_bench_end_to_end", "ns", &[("stack", side)], hist)
     };
-    Ok((rows.collect(), all.iter().zip(["quietcore, recv-spin", peer]).map(of).collect()))
+    let distributions = all.iter().zip(["quietcore, recv-spin", peer]).map(of).collect();
+    Ok(Found { rows, distributions, switches })
 }
 
 fn hist(seen: &[Seen]) -> Hist {
@@ -164,7 +186,8 @@ impl Drop for Stamps {
     }
 }
 
-fn ours(plan: &Plan, seed: u64) -> anyhow::Result<Vec<Seen>> {
+/// What was seen, and how often the thread was switched out.
+fn ours(plan: &Plan, seed: u64) -> anyhow::Result<(Vec<Seen>, u64)> {
     let folder = tempfile::tempdir()?;
     let capture = folder.path().join("capture.txt");
     let (venue, address, roots) = venue(folder.path(), seed)?;
@@ -188,12 +211,12 @@ fn ours(plan: &Plan, seed: u64) -> anyhow::Result<Vec<Seen>> {
         stop.store(true, Ordering::Relaxed);
         hot.join()
     });
-    ran.map_err(|_| anyhow!("the engine's thread panicked"))??;
+    let summary = ran.map_err(|_| anyhow!("the engine's thread panicked"))??;
     venue.stop();
     let mut seen = seen.recv().context("the engine handed nothing over")?;
     let sent = sent(&capture)?;
     seen.iter_mut().for_each(|seen| seen.sent_ns = sent.get(&seen.what).copied());
-    Ok(seen)
+    Ok((seen, summary.usage.map_or(0, |usage| usage.involuntary_switches)))
 }
 
 /// When each message was sent, by what it was.

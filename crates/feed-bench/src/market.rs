@@ -42,34 +42,38 @@ impl Sample {
         Ok(Self { snapshot: snapshot.into_bytes(), messages })
     }
 
-    /// Recorded: from the snapshot in it on, as many as there are up to `count`.
+    /// Recorded: from what joins the first snapshot in it on, as many as there are up to `count`.
     pub fn recorded(path: &Path, count: usize, depth_only: bool) -> anyhow::Result<Self> {
         let mut reader = Reader::open(path)?;
         let mut levels = Levels::default();
         let (mut snapshot, mut messages) = (None, Vec::new());
         while let Some(line) = reader.next_line()? {
             let Ok(message) = BinanceUsdm.scan(line.json, &mut levels) else { continue };
-            let channel = match (message.says, &snapshot) {
-                (Says::Depth(depth), None) if depth.is_snapshot => {
-                    snapshot = Some((depth.last, line.json.to_vec()));
+            let (channel, last) = match message.says {
+                Says::Depth(depth) if depth.is_snapshot => {
+                    snapshot = snapshot.or_else(|| Some((depth.last, line.json.to_vec())));
                     continue;
                 }
-                (Says::Depth(depth), Some((last, _))) if depth.last >= *last => "depth@0ms",
-                (Says::Quote(_), Some(_)) if !depth_only => "bookTicker",
-                (Says::Trade(_), Some(_)) if !depth_only => "aggTrade",
+                Says::Depth(depth) => ("depth@0ms", depth.last),
+                Says::Quote(_) if !depth_only => ("bookTicker", u64::MAX),
+                Says::Trade(_) if !depth_only => ("aggTrade", u64::MAX),
                 _ => continue,
             };
-            messages.push(match line.json.starts_with(b"{\"stream\"") {
+            let text = match line.json.starts_with(b"{\"stream\"") {
                 true => line.json.to_vec(),
                 false => wrapped(channel, line.json),
-            });
-            if messages.len() == count {
+            };
+            messages.push((last, text));
+            if messages.len() == count && snapshot.is_some() {
                 break;
             }
         }
-        let Some((_, snapshot)) = snapshot else {
+        let Some((from, snapshot)) = snapshot else {
             bail!("{}: there is no snapshot of a Binance USD-M book in it", path.display());
         };
+        // The changes that a snapshot is joined to may have come before it.
+        messages.retain(|(last, _)| *last >= from);
+        let messages: Vec<_> = messages.into_iter().map(|(_, text)| text).collect();
         if messages.len() < 1_000 {
             bail!("{}: only {} messages follow the snapshot", path.display(), messages.len());
         }

@@ -88,7 +88,7 @@ pub struct Plain {
     last: u64,
     has_joined: bool,
     quote: [f64; 4],
-    trade: (f64, f64),
+    trade: (u64, f64, f64, bool, u64),
 }
 
 impl Plain {
@@ -122,8 +122,10 @@ impl Plain {
             }
             Some("aggTrade" | "trade") => {
                 let message: Wrapped<'_, Trade<'_>> = serde_json::from_str(text)?;
-                let numbers = number(message.data.price).zip(number(message.data.quantity));
-                self.trade = numbers.context("a trade without numbers")?;
+                let Trade { id, price, quantity, is_sale, time } = message.data;
+                let numbers = number(price).zip(number(quantity));
+                let (price, quantity) = numbers.context("a trade without numbers")?;
+                self.trade = (id, price, quantity, is_sale, time);
                 self.trades += 1;
                 Ok((Took::Other, message.sent))
             }

@@ -55,6 +55,7 @@ pub struct Row {
     ratios: Vec<f64>,
     target: Target,
     is_reached: Option<bool>,
+    is_disturbed: bool,
 }
 
 impl Row {
@@ -74,12 +75,26 @@ impl Row {
             Target::More(most) => Some(at(&more, 0.5) <= most),
             Target::None => None,
         };
-        Self { what: what.into(), peer, ours_ns, peer_ns, ratios, target, is_reached }
+        Self {
+            what: what.into(),
+            peer,
+            ours_ns,
+            peer_ns,
+            ratios,
+            target,
+            is_reached,
+            is_disturbed: false,
+        }
     }
 
     /// Whether its target is missed.
     pub fn is_missed(&self) -> bool {
         self.is_reached == Some(false)
+    }
+
+    /// Its target says nothing: something else than the two shaped the figures.
+    pub fn disturbed(self) -> Self {
+        Self { is_reached: None, is_disturbed: true, ..self }
     }
 
     fn cells(&self) -> Vec<Cell> {
@@ -93,6 +108,7 @@ impl Row {
         let is_reached = match self.is_reached {
             Some(true) => "met".into(),
             Some(false) => "not met".into(),
+            None if self.is_disturbed && self.target != Target::None => "disturbed".into(),
             None => Cell::Empty,
         };
         vec![
@@ -145,5 +161,6 @@ mod tests {
         assert!(row(Target::More(-8.1)).is_missed());
         assert!(!row(Target::More(-8.0)).is_missed());
         assert!(!row(Target::None).is_missed());
+        assert!(!row(Target::Ratio(0.1)).disturbed().is_missed());
     }
 }

@@ -1,7 +1,8 @@
 //! S3: a frame, beside fastwebsockets and tungstenite.
 //!
-//! All read one endless stream of the market's messages, 4 KiB a read; reading is a copy out of
-//! memory for all of them. The peers are set up as their documentation says. tungstenite: a read
+//! All read one endless stream of the market's messages; reading is a copy out of memory for all of
+//! them. In reads of 4 KiB, which is what a socket or rustls gives at most, frames lie across reads;
+//! behind TLS, a read is most often a record and that a frame. The peers are set up as their documentation says. tungstenite: a read
 //! buffer of 128 KiB "for high read load" (its default) and one of the reads' size; the better one
 //! of each round counts. fastwebsockets: a current-thread tokio runtime, `auto_close` and
 //! `auto_pong` on, `writev` off, SIMD for UTF-8, whole messages by `FragmentCollector` and raw
@@ -25,6 +26,8 @@ use crate::market::Sample;
 use crate::turns::{Row, Side, Target, better, take_turns};
 
 const READ: usize = 4 << 10;
+/// A buffer that takes every frame.
+const LONGEST: usize = 64 << 10;
 /// Frames of the stream: short enough to stay in the nearest caches, where the bytes are in the
 /// engine, too, having just been decrypted.
 const STREAM: usize = 100;
@@ -32,32 +35,57 @@ const STREAM: usize = 100;
 const REPEATS: usize = 5;
 const FRAMES: usize = STREAM * REPEATS;
 
-/// Rows for a frame read out of a copy, checked and in place.
+/// Rows for reads of 4 KiB and for reads of a frame.
 pub fn rows(sample: &Sample, rounds: usize) -> anyhow::Result<Vec<Row>> {
-    let mut stream = Vec::new();
     let texts = &sample.messages[..STREAM.min(sample.messages.len())];
-    texts.iter().for_each(|text| encode(Opcode::Text, text, None, &mut stream));
     ensure!(texts.len() == STREAM, "only {} messages", texts.len());
-    let bytes = texts.iter().map(Vec::len).sum::<usize>() * REPEATS;
+    let mut bytes = Vec::new();
+    let mut frames = Vec::new();
+    for text in texts {
+        encode(Opcode::Text, text, None, &mut bytes);
+        frames.push(bytes.len());
+    }
+    let mut reads: Vec<_> =
+        (1..).map(|read| read * READ).take_while(|end| *end < bytes.len()).collect();
+    reads.push(bytes.len());
+    let length = texts.iter().map(Vec::len).sum::<usize>();
+    let of = |cuts: &[usize], what: &str, target| {
+        let what = format!("S3 WebSocket, {} B, {what}", length / STREAM);
+        compare(Stream { bytes: &bytes, cuts }, length * REPEATS, &what, target, rounds)
+    };
+    let mut rows = of(&reads, "4 KiB a read", Target::Ratio(0.25))?;
+    rows.extend(of(&frames, "a frame a read", Target::None)?);
+    Ok(rows)
+}
+
+fn compare(
+    stream: Stream<'_>,
+    bytes: usize,
+    what: &str,
+    target: Target,
+    rounds: usize,
+) -> anyhow::Result<Vec<Row>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut sides: [Side<'_>; 7] = [
-        timed(bytes, ours(&stream, Utf8::Trust)),
-        timed(bytes, ours(&stream, Utf8::Check)),
-        timed(bytes, ours_in_place(&stream)),
-        timed(bytes, fast_frames(&stream, &runtime)),
-        timed(bytes, fast_messages(&stream, &runtime)),
-        timed(bytes, tungstenite(&stream, 128 << 10)),
-        timed(bytes, tungstenite(&stream, READ)),
+        timed(bytes, ours(stream, Utf8::Trust)),
+        timed(bytes, ours(stream, Utf8::Check)),
+        timed(bytes, ours_in_place(stream)),
+        timed(bytes, fast_frames(stream, &runtime)),
+        timed(bytes, fast_messages(stream, &runtime)),
+        timed(bytes, tungstenite(stream, 128 << 10)),
+        timed(bytes, tungstenite(stream, READ)),
     ];
     let times = take_turns(rounds, &mut sides)?;
     let fast = better(&times[3], &times[4]);
     let tungstenite = better(&times[5], &times[6]);
-    let row = |what, ours, peer, theirs, target| Row::of(what, ours, peer, theirs, target);
+    let beside = |side: usize, more: &str, target| {
+        Row::of(format!("{what}{more}"), &times[side], "fastwebsockets", &fast, target)
+    };
     Ok(vec![
-        row("S3 WebSocket", &times[0], "fastwebsockets", &fast, Target::Ratio(0.25)),
-        row("S3 WebSocket", &times[0], "tungstenite", &tungstenite, Target::None),
-        row("S3 WebSocket, UTF-8 checked", &times[1], "fastwebsockets", &fast, Target::None),
-        row("S3 WebSocket, in place", &times[2], "fastwebsockets", &fast, Target::None),
+        beside(0, "", target),
+        Row::of(what, &times[0], "tungstenite", &tungstenite, Target::None),
+        beside(1, ", UTF-8 checked", Target::None),
+        beside(2, ", in place", Target::None),
     ])
 }
 
@@ -72,25 +100,35 @@ fn timed(bytes: usize, mut read: Reader<'_>) -> Side<'_> {
     })
 }
 
+/// Frames, and where reads of them end.
+#[derive(Clone, Copy, Debug)]
+struct Stream<'a> {
+    bytes: &'a [u8],
+    cuts: &'a [usize],
+}
+
 /// An endless connection: the stream again and again. What is written to it is thrown away.
 #[derive(Debug)]
 struct Tape<'a> {
-    stream: &'a [u8],
+    stream: Stream<'a>,
     at: usize,
+    /// The cut that the next read ends at.
+    cut: usize,
 }
 
 impl<'a> Tape<'a> {
-    fn new(stream: &'a [u8]) -> Self {
-        Self { stream, at: 0 }
+    fn new(stream: Stream<'a>) -> Self {
+        Self { stream, at: 0, cut: 0 }
     }
 
     fn next(&mut self, longest: usize) -> &'a [u8] {
-        if self.at == self.stream.len() {
-            self.at = 0;
+        if self.cut == self.stream.cuts.len() {
+            (self.at, self.cut) = (0, 0);
         }
-        let piece = &self.stream[self.at..];
-        let piece = &piece[..longest.min(READ).min(piece.len())];
+        let end = self.stream.cuts[self.cut];
+        let piece = &self.stream.bytes[self.at..end.min(self.at + longest)];
         self.at += piece.len();
+        self.cut += usize::from(self.at == end);
         piece
     }
 }
@@ -161,10 +199,10 @@ fn decode(decoder: &mut Decoder, mut piece: &[u8], read: &mut Count) -> anyhow::
     Ok(())
 }
 
-fn ours(stream: &[u8], utf8: Utf8) -> Reader<'_> {
+fn ours(stream: Stream<'_>, utf8: Utf8) -> Reader<'_> {
     let mut tape = Tape::new(stream);
     let mut decoder = Decoder::new(Limits { utf8, ..Limits::default() });
-    let mut buffer = [0; READ];
+    let mut buffer = vec![0; LONGEST];
     Box::new(move || {
         let mut read = Count::default();
         // The turn's end is the stream's and so a frame's: nothing is left over for the next.
@@ -177,19 +215,19 @@ fn ours(stream: &[u8], utf8: Utf8) -> Reader<'_> {
 }
 
 /// As behind our TLS: records are decrypted where they were received.
-fn ours_in_place(stream: &[u8]) -> Reader<'_> {
+fn ours_in_place(stream: Stream<'_>) -> Reader<'_> {
     let mut tape = Tape::new(stream);
     let mut decoder = Decoder::new(Limits { utf8: Utf8::Trust, ..Limits::default() });
     Box::new(move || {
         let mut read = Count::default();
         while read.frames < FRAMES {
-            decode(&mut decoder, tape.next(READ), &mut read)?;
+            decode(&mut decoder, tape.next(LONGEST), &mut read)?;
         }
         Ok(read.bytes)
     })
 }
 
-fn tungstenite(stream: &[u8], buffer: usize) -> Reader<'_> {
+fn tungstenite(stream: Stream<'_>, buffer: usize) -> Reader<'_> {
     let config = WebSocketConfig::default().read_buffer_size(buffer);
     let mut socket = WebSocket::from_raw_socket(Tape::new(stream), Role::Client, Some(config));
     Box::new(move || {
@@ -201,7 +239,7 @@ fn tungstenite(stream: &[u8], buffer: usize) -> Reader<'_> {
     })
 }
 
-fn fast_socket(stream: &[u8]) -> FastWebSocket<Tape<'_>> {
+fn fast_socket(stream: Stream<'_>) -> FastWebSocket<Tape<'_>> {
     let tape = Tape::new(stream);
     let mut socket = FastWebSocket::after_handshake(tape, fastwebsockets::Role::Client);
     socket.set_writev(false);
@@ -210,7 +248,7 @@ fn fast_socket(stream: &[u8]) -> FastWebSocket<Tape<'_>> {
     socket
 }
 
-fn fast_frames<'a>(stream: &'a [u8], runtime: &'a Runtime) -> Reader<'a> {
+fn fast_frames<'a>(stream: Stream<'a>, runtime: &'a Runtime) -> Reader<'a> {
     let mut socket = fast_socket(stream);
     Box::new(move || {
         runtime.block_on(async {
@@ -223,7 +261,7 @@ fn fast_frames<'a>(stream: &'a [u8], runtime: &'a Runtime) -> Reader<'a> {
     })
 }
 
-fn fast_messages<'a>(stream: &'a [u8], runtime: &'a Runtime) -> Reader<'a> {
+fn fast_messages<'a>(stream: Stream<'a>, runtime: &'a Runtime) -> Reader<'a> {
     let mut socket = FragmentCollector::new(fast_socket(stream));
     Box::new(move || {
         runtime.block_on(async {

@@ -197,7 +197,7 @@ pub fn rows(
         }
         all.iter_mut().zip(&hists).try_for_each(|(all, hist)| all.merge(hist))?;
     }
-    let peer = "rustls, tungstenite, serde_json, BTreeMap";
+    let peer = "tungstenite stack";
     let named = ["S2 to S5, P50", "S2 to S5, P99", "S2 to S5, P99.9"];
     let targets = [Target::Ratio(0.20), Target::None, Target::Ratio(0.30)];
     let rows = named.iter().zip(&found).zip(targets);

@@ -145,6 +145,10 @@ impl Decoder {
         input: &mut &'i [u8],
     ) -> Result<Option<Incoming<'a>>, ProtocolError> {
         if self.is_idle {
+            // Behind TLS a record is most often one frame: this is every message's second call.
+            if input.is_empty() {
+                return Ok(None);
+            }
             if let Some((is_text, payload, rest)) = whole_message(input, self.limits.message) {
                 if is_text && self.limits.utf8 == Utf8::Check && !is_utf8(payload) {
                     return Err(self.fail(ProtocolError::TextNotUtf8));
