@@ -115,6 +115,7 @@ pub(super) fn engine(summary: &Summary, hists: &StageHists, mode: Mode, clock: &
     row("malformed messages, left out", summary.unused.malformed.into());
     row("messages of other instruments", summary.unused.not_asked_for.into());
     row("trades that had come before", summary.unused.old_trades.into());
+    row("messages that the other connection had brought", summary.unused.doubled.into());
     let hardware = match summary.hardware_stamps {
         0 => Cell::Unsupported { unsupported: "the card stamps nothing".to_owned() },
         reads => reads.into(),
