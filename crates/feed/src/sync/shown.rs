@@ -73,7 +73,9 @@ impl Shown {
             _ if is_next => Follows::Next,
             // From another connection, which cuts the same changes differently. All since `last` are
             // in it, and quantities are absolute.
-            Rule::Bridge if depth.previous.is_some_and(|update| update < self.last) => Follows::Next,
+            Rule::Bridge if depth.previous.is_some_and(|update| update < self.last) => {
+                Follows::Next
+            }
             Rule::Bridge => Follows::Gap,
             Rule::InStream if self.was_passed(depth) => Follows::Held,
             Rule::InStream => Follows::Gap,
