@@ -182,10 +182,11 @@ impl Trace<'_> {
     /// without making it.
     fn kill(&mut self) -> Result<End> {
         let order = self.order.context("nothing is killed without an order")?;
-        end(self.root)?;
+        // The root last: a child that runs may do something once its parent is gone.
         if order.tree {
-            self.inside.keys().try_for_each(|pid| end(*pid))?;
+            self.inside.keys().filter(|pid| **pid != self.root).try_for_each(|pid| end(*pid))?;
         }
+        end(self.root)?;
         let mut killed = None;
         while killed.is_none() || (order.tree && !self.inside.is_empty()) {
             match next()? {
