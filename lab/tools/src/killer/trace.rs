@@ -112,7 +112,11 @@ impl Trace<'_> {
             WaitStatus::PtraceEvent(pid, _, event) => {
                 match event {
                     libc::PTRACE_EVENT_EXEC => self.rename(pid)?,
-                    // A new child or thread announces itself in this way.
+                    libc::PTRACE_EVENT_FORK
+                    | libc::PTRACE_EVENT_VFORK
+                    | libc::PTRACE_EVENT_CLONE => self.made(pid)?,
+                    // A new child or thread announces itself in this way, often later than the call
+                    // that made it returns.
                     libc::PTRACE_EVENT_STOP => {
                         self.inside.entry(pid).or_insert(None);
                     }
@@ -164,6 +168,18 @@ impl Trace<'_> {
         self.count += 1;
         seen(self.count, &text);
         Ok(self.count)
+    }
+
+    /// A thread has made another one. It counts from here on, so that it is not forgotten when the
+    /// tree is killed before it has announced itself.
+    fn made(&mut self, pid: Pid) -> Result<()> {
+        let child = match ptrace::getevent(pid) {
+            Err(Errno::ESRCH) => return Ok(()),
+            other => other.context("asking whom a thread has made")?,
+        };
+        let child = Pid::from_raw(i32::try_from(child).context("a thread id")?);
+        self.inside.entry(child).or_insert(None);
+        Ok(())
     }
 
     /// A thread that executes a program takes over the id of its process.
