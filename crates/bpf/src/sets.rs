@@ -39,7 +39,7 @@ impl Set {
         Self::Syscall,
     ];
 
-    /// The set that a program of [`Timeline::health`] belongs to.
+    /// The set that a program of [`crate::Timeline::health`] belongs to.
     pub fn of(program: &str) -> Option<Self> {
         PROGRAMS.iter().find(|&&(name, ..)| name == program).map(|&(.., set)| set)
     }

@@ -5,7 +5,7 @@
 //! read that came before it, and that is `queue`. So the stages of every message add up to its
 //! total, exactly, whatever a read held.
 //!
-//! The hot thread stores ticks in a [`ring`], without a lock, an allocation or a system call;
+//! The hot thread stores ticks in a [`ring()`], without a lock, an allocation or a system call;
 //! another thread drains it and counts.
 
 use std::sync::Arc;

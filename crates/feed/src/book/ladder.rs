@@ -1,10 +1,8 @@
-//! One side of a book: a window of prices as an array, and what is not in it as a tree.
-
-use std::collections::BTreeMap;
-use std::collections::btree_map;
-use std::iter::{Peekable, Rev};
+//! One side of a book: a window of prices as an array, and what is not in it as a list.
 
 use crate::fixed::Fixed;
+
+use super::spill::{self, Spill};
 
 /// Prices in the window: 64 Ki ticks, 512 KiB of quantities.
 pub(super) const WINDOW: usize = 1 << 16;
@@ -16,9 +14,12 @@ const HOME: i64 = (WINDOW / 8 * 7) as i64;
 const KEPT: std::ops::Range<i64> = (WINDOW / 2) as i64..(WINDOW / 16 * 15) as i64;
 /// A tick so large that a window of it has no room in 64 bits is none.
 const LARGEST_TICK: i64 = i64::MAX >> 18;
-/// So few visits to the tree are not worth a new window, so many are in any case.
+/// So few levels beside the window are not worth a new window, so many are in any case.
 const FEW_SPILLS: u32 = 64;
 const MANY_SPILLS: u32 = 4096;
+
+/// Levels that can move with the window without asking for memory.
+const ROOM: usize = 1 << 14;
 
 /// A price as a side sorts it: the larger the better. Not the negative for asks: that of the
 /// least number there is does not exist.
@@ -43,9 +44,9 @@ pub(super) struct Ladder {
     summary: [u64; WORDS / 64],
     top: u64,
     /// Keys off the grid or beyond the window.
-    spill: BTreeMap<Key, i64>,
+    spill: Spill,
     best_spilled: Option<Key>,
-    /// Visits to the tree since the window was placed, and those of them off the grid.
+    /// Levels that went beside the window since it was placed, and those of them off the grid.
     spills: u32,
     off_grid: u32,
     /// What moves when the window does.
@@ -68,11 +69,11 @@ impl Ladder {
             words: Box::new([0; WORDS]),
             summary: [0; WORDS / 64],
             top: 0,
-            spill: BTreeMap::new(),
+            spill: Spill::new(),
             best_spilled: None,
             spills: 0,
             off_grid: 0,
-            moving: Vec::new(),
+            moving: Vec::with_capacity(ROOM),
         };
         ladder.set_tick(tick);
         ladder
@@ -133,10 +134,10 @@ impl Ladder {
         if quantity > 0 {
             self.spill.insert(key, quantity);
             self.best_spilled = self.best_spilled.max(Some(key));
-        } else if self.spill.remove(&key).is_none() {
+        } else if !self.spill.remove(key) {
             return;
         } else if self.best_spilled == Some(key) {
-            self.best_spilled = self.spill.last_key_value().map(|(key, _)| *key);
+            self.best_spilled = self.spill.best();
         }
         self.spills = self.spills.saturating_add(1);
         let end = self.start.saturating_add(self.tick.saturating_mul(WINDOW as i64));
@@ -160,7 +161,7 @@ impl Ladder {
         let key = slot.map(|slot| self.key(slot));
         match (slot, self.best_spilled) {
             (Some(slot), spilled) if key > spilled => Some((self.key(slot), self.quantities[slot])),
-            (_, spilled) => spilled.map(|key| (key, self.spill.get(&key).copied().unwrap_or(0))),
+            (_, spilled) => spilled.map(|key| (key, self.spill.get(key))),
         }
     }
 
@@ -187,8 +188,7 @@ impl Ladder {
     /// Best first.
     pub fn iter(&self) -> Iter<'_> {
         let word = WORDS;
-        Iter { ladder: self, word, bits: 0, slot: None, spill: self.spill.iter().rev().peekable() }
-            .started()
+        Iter { ladder: self, word, bits: 0, slot: None, spill: self.spill.iter() }.started()
     }
 
     /// Whether the best price has left the middle of the window, or too much passes it by.
@@ -247,7 +247,7 @@ pub(super) struct Iter<'a> {
     word: usize,
     bits: u64,
     slot: Option<usize>,
-    spill: Peekable<Rev<btree_map::Iter<'a, Key, i64>>>,
+    spill: spill::Iter<'a>,
 }
 
 impl Iter<'_> {
@@ -284,13 +284,13 @@ impl Iterator for Iter<'_> {
 
     fn next(&mut self) -> Option<(Key, i64)> {
         let key = self.slot.map(|slot| self.ladder.key(slot));
-        let spilled = self.spill.peek().map(|(key, _)| **key);
+        let spilled = self.spill.peek().map(|(key, _)| key);
         match self.slot {
             Some(slot) if key > spilled => {
                 self.slot = self.next_slot();
                 key.map(|key| (key, self.ladder.quantities[slot]))
             }
-            _ => self.spill.next().map(|(key, quantity)| (*key, *quantity)),
+            _ => self.spill.next(),
         }
     }
 }

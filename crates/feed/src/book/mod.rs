@@ -3,9 +3,11 @@
 //! Nearly every change of a book is near its best prices, and prices come in ticks. So each side is
 //! an array of quantities, one for each of 64 Ki ticks around the best price, with a bit for each
 //! that is not empty: a change is a store, the best price a look at three words. What lies further
-//! away or between two ticks is kept in a tree, so that the book is right for any price there is.
+//! away or between two ticks is kept in a list beside them, so that the book is right for any price
+//! there is.
 
 mod ladder;
+mod spill;
 
 use std::fmt;
 
