@@ -3,7 +3,6 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,8 +11,7 @@ use std::time::{Duration, Instant};
 use quietcore_feed::engine::{Address, Config, Engine, Handler, Mode};
 use quietcore_feed::market::{Quote, Trade};
 use quietcore_feed::server::{
-    Age, Begin, Channel, Config as VenueConfig, Event, Generator, Pace, Settings, Source, Tape,
-    Venue,
+    Begin, Config as VenueConfig, Generator, Pace, Settings, Source, Venue,
 };
 use quietcore_feed::sync::Market;
 use quietcore_feed::tls::{RecordPath, Roots};
@@ -100,65 +98,6 @@ impl Handler for Counter {
     }
 }
 
-/// A made-up market without the levels far from its price, as lines of a recording. Those lie beyond
-/// the ladder's window, in a tree, which allocates.
-struct Near {
-    market: Source,
-    events: VecDeque<Event>,
-    snapshot: Option<String>,
-}
-
-impl Near {
-    fn new() -> Self {
-        let settings =
-            Settings { seed: 11, symbols: vec!["BTCUSDT".to_owned()], ..Settings::default() };
-        let market = Source::Generated(Box::new(Generator::new(settings)));
-        let snapshot = market.snapshot(0, usize::MAX, Age::Now);
-        Self { market, events: VecDeque::new(), snapshot }
-    }
-}
-
-impl Iterator for Near {
-    type Item = (u64, Vec<u8>);
-
-    fn next(&mut self) -> Option<(u64, Vec<u8>)> {
-        if let Some(snapshot) = self.snapshot.take() {
-            return Some((0, near(&snapshot, "bids", "asks").into_bytes()));
-        }
-        let wanted = [Channel::Depth100, Channel::BookTicker, Channel::AggTrade];
-        let mut events = Vec::new();
-        while self.events.is_empty() {
-            self.market.step(&|stream| wanted.contains(&stream.channel), &mut events);
-            self.events.extend(events.drain(..));
-        }
-        let event = self.events.pop_front()?;
-        let text = match event.stream.channel.is_depth() {
-            true => near(&event.text, "b", "a"),
-            false => event.text,
-        };
-        Some((event.at, text.into_bytes()))
-    }
-}
-
-/// A message without the levels that are more than 2,000 from the price; all else is as it was.
-fn near(text: &str, bids: &str, asks: &str) -> String {
-    let (head, rest) = text.split_once(&format!("\"{bids}\":[")).expect("bids");
-    let (bid_rows, rest) = rest.split_once(&format!("],\"{asks}\":[")).expect("asks");
-    let end = rest.find("]]").map_or(0, |end| end + 1);
-    let (ask_rows, tail) = rest.split_at(end);
-    let keep = |rows: &str| {
-        let rows = rows.trim_start_matches('[').trim_end_matches(']').split("],[");
-        let is_near = |row: &&str| {
-            let price = row.split('"').nth(1).and_then(|price| price.parse::<f64>().ok());
-            price.is_some_and(|price| (59_800.0..63_800.0).contains(&price))
-        };
-        let rows: Vec<String> = rows.filter(is_near).map(|row| format!("[{row}]")).collect();
-        rows.join(",")
-    };
-    let (bid_rows, ask_rows) = (keep(bid_rows), keep(ask_rows));
-    format!("{head}\"{bids}\":[{bid_rows}],\"{asks}\":[{ask_rows}{tail}")
-}
-
 /// Allocations of the hot thread for [`MESSAGES`], and how many of these were books.
 fn allocations(mode: Mode, record_path: RecordPath) -> (u64, u64) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -171,8 +110,10 @@ fn allocations(mode: Mode, record_path: RecordPath) -> (u64, u64) {
         ping_every: Duration::from_millis(100),
         ..VenueConfig::default()
     };
-    let tape = Tape::new(Box::new(Near::new()));
-    let venue = Venue::start(Source::Recorded(Box::new(tape)), config).expect("a venue");
+    let symbols = ["BTCUSDT", "ETHUSDT"].map(str::to_owned).to_vec();
+    let settings = Settings { seed: 11, symbols: symbols.clone(), ..Settings::default() };
+    let market = Source::Generated(Box::new(Generator::new(settings)));
+    let venue = Venue::start(market, config).expect("a venue");
     let address = venue.address();
     let config = Config {
         at: Some(Address { host: address.ip().to_string(), port: address.port() }),
@@ -180,7 +121,7 @@ fn allocations(mode: Mode, record_path: RecordPath) -> (u64, u64) {
         mode,
         record_path,
         publish: false,
-        ..Config::new(find("binance-usdm").expect("a venue"), vec!["BTCUSDT".to_owned()])
+        ..Config::new(find("binance-usdm").expect("a venue"), symbols)
     };
     let told = Arc::new(Told::default());
     let (engine, _watch) = Engine::new(config, Counter(Arc::clone(&told), 0)).expect("an engine");
