@@ -60,7 +60,7 @@ const DENY: Step = cargo(
     "licences and sources",
     &["deny", "--log-level", "error", "check", "bans", "licenses", "sources"],
 );
-const DIST: Step = cargo("tarball in a bare Debian 11", &["xtask", "dist", "--verify"]);
+const DIST: Step = cargo("tarball in an empty folder", &["xtask", "dist", "--verify"]);
 /// The guests run the very binary that the tarball holds.
 const LAB: Step = cargo("guests", &["xtask", "lab", "quick", "--quietcore", dist::BINARY]);
 const LONG: Step = cargo("guests, long", &["xtask", "lab", "long", "--quietcore", dist::BINARY]);

@@ -199,7 +199,9 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>> {
     let out =
         command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
     if !out.status.success() {
-        let said = String::from_utf8_lossy(&out.stderr);
+        // debootstrap says on stdout what went wrong.
+        let said = [out.stdout, out.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
         let lines: Vec<&str> = said.lines().rev().take(5).collect();
         let last: Vec<&str> = lines.into_iter().rev().collect();
         bail!("{name} failed ({}): {}", out.status, last.join("\n"));

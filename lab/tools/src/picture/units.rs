@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use super::text::{Class, Entry, escaped};
 
@@ -45,12 +45,11 @@ fn systemctl(args: &[&str], parse: fn(&str) -> BTreeMap<String, Entry>) -> Class
     if !Path::new(RUNNING).exists() {
         return Class::Absent("systemd does not run".into());
     }
-    let ask = || Command::new("systemctl").args(args).stdin(Stdio::null()).output();
-    // The bus gives up after 25 s, and an emulated machine that has just booted may need more.
-    let answered = |output: &std::io::Result<Output>| {
-        output.as_ref().is_ok_and(|output| output.status.success())
-    };
-    match (0..5).map(|_| ask()).find(answered).unwrap_or_else(ask) {
+    // An emulated machine that has just booted may need longer than the 25 s that the bus waits,
+    // and asking anew only adds to what systemd has to do.
+    let mut ask = Command::new("systemctl");
+    ask.args(args).env("SYSTEMD_BUS_TIMEOUT", "10min").stdin(Stdio::null());
+    match ask.output() {
         Err(error) => Class::Absent(format!("systemctl: {error}")),
         Ok(output) if !output.status.success() => {
             Class::Absent(format!("systemctl {}: {}", args.join(" "), output.status))

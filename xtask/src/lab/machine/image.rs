@@ -15,9 +15,8 @@ use crate::lab::records;
 /// Folders of images: this and a part of the recipe's checksum.
 const NAME: &str = "machine-";
 
-/// Run once in the machine itself: only there is the disk a whole disk, and only there can Debian
-/// tell which modules its initramfs needs (`MODULES=dep`).
-const FINISH: &str = "update-initramfs -u && grub-install /dev/vda && update-grub";
+/// Run once in the machine itself: only there is the disk a whole disk.
+const FINISH: &str = "grub-install /dev/vda && update-grub";
 
 /// The disk of an ordinary Debian 12, never started from GRUB before.
 pub fn obtain(dirs: &Dirs) -> Result<PathBuf> {
@@ -58,7 +57,7 @@ fn make(dirs: &Dirs, recipe: &Path, stage: &Path) -> Result<()> {
     let start = Start::Kernel { kernel: stage.join("vmlinuz"), initrd: stage.join("initrd") };
     let mut machine = Machine::on(stage.join("disk.raw"), "raw", stage.join("first-boot"))?;
     machine.boot_from(&start)?;
-    let answer = machine.run("finish", 900, FINISH)?;
+    let answer = machine.run("finish", FINISH)?;
     ensure!(answer.code == 0, "the disk cannot be finished: {}", answer.ending());
     machine.power_off()?;
     fs::remove_dir_all(stage.join("first-boot")).context("removing the first boot's files")?;

@@ -6,19 +6,19 @@ use anyhow::Result;
 use super::vm::Machine;
 use crate::lab::tally::Tally;
 
-/// Remembers what the machine is like now.
-pub fn take(m: &mut Machine, name: &str, tally: &mut Tally) -> Result<()> {
-    let taken = m.run("picture", 180, &format!("picture take /root/{name}.picture"))?;
-    tally.premise(taken.code == 0, &format!("a picture of the machine {name}"), || taken.ending());
+/// Remembers what the machine is like, once: a later scenario on the same machine begins where an
+/// earlier one proved to have ended.
+pub fn take(m: &mut Machine, tally: &mut Tally) -> Result<()> {
+    let script = "test -f /root/before || picture take /root/before";
+    let taken = m.run("picture", script)?;
+    tally.premise(taken.code == 0, "a picture of the machine before", || taken.ending());
     Ok(())
 }
 
 /// The machine must be now as it was then.
-pub fn compare(m: &mut Machine, then: &str, what: &str, tally: &mut Tally) -> Result<()> {
-    let script = format!(
-        "picture take /root/now.picture && picture compare --rebooted /root/{then}.picture /root/now.picture"
-    );
-    let compared = m.run("compare", 240, &script)?;
+pub fn compare(m: &mut Machine, what: &str, tally: &mut Tally) -> Result<()> {
+    let script = "picture take /root/now && picture compare --rebooted /root/before /root/now";
+    let compared = m.run("compare", script)?;
     tally.check(compared.code == 0, what, || {
         format!("exit code {}\n{}{}", compared.code, compared.out, compared.err)
     });

@@ -27,14 +27,14 @@ echo stray=$stray
 
 /// Applies the profile that isolates CPUs 2-3.
 pub fn apply(m: &mut Machine, tally: &mut Tally) -> Result<()> {
-    let applied = m.run("apply", 900, "quietcore apply --cpus 2,3 --profile trading")?;
+    let applied = m.run("apply", "quietcore apply --cpus 2,3 --profile trading")?;
     tally.check(applied.code == 0, "apply --profile trading", || applied.ending());
     Ok(())
 }
 
 /// A quietcore command that must end with 0.
 pub fn succeeds(m: &mut Machine, command: &str, tally: &mut Tally) -> Result<Answer> {
-    let answer = m.run("quietcore", 600, &format!("quietcore {command}"))?;
+    let answer = m.run("quietcore", &format!("quietcore {command}"))?;
     tally.check(answer.code == 0, command, || {
         format!("{}\n{}{}", answer.ending(), answer.out, answer.err)
     });
@@ -43,7 +43,7 @@ pub fn succeeds(m: &mut Machine, command: &str, tally: &mut Tally) -> Result<Ans
 
 /// The running machine must be as the profile wants it.
 pub fn in_force(m: &mut Machine, tally: &mut Tally) -> Result<()> {
-    let look = m.run("look", 60, LOOK)?;
+    let look = m.run("look", LOOK)?;
     for (key, expected) in [
         ("isolated", "2-3"),
         ("irqbalance", "inactive disabled"),
@@ -59,7 +59,7 @@ pub fn in_force(m: &mut Machine, tally: &mut Tally) -> Result<()> {
 
 /// The running machine must be as Debian made it, as far as a look tells.
 pub fn gone(m: &mut Machine, tally: &mut Tally) -> Result<()> {
-    let look = m.run("look", 60, LOOK)?;
+    let look = m.run("look", LOOK)?;
     for (key, expected) in
         [("isolated", ""), ("irqbalance", "active enabled"), ("tuned", "active enabled")]
     {

@@ -42,17 +42,17 @@ grub-editenv list
 ";
 
 fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
-    let trial = m.run("trial", 400, TRIAL)?;
+    let trial = m.run("trial", TRIAL)?;
     tally.premise(trial.code == 0, "update-grub writes the trial, twice the same", || {
         trial.ending()
     });
-    let armed = m.run("arm", 60, ARM)?;
+    let armed = m.run("arm", ARM)?;
     tally.premise(armed.value("next_entry") == "quietcore-trial>0", "the trial is next", || {
         armed.ending()
     });
 
     m.reboot()?;
-    let look = m.run("look", 60, LOOK)?;
+    let look = m.run("look", LOOK)?;
     booted(tally, "the trial's line", "2-3", &look.value("isolated"));
     tally.premise(look.value("next_entry").is_empty(), "GRUB forgot it as it booted it", || {
         look.ending()
@@ -60,7 +60,7 @@ fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
 
     m.pull_the_plug()?;
     m.boot()?;
-    let look = m.run("look", 60, LOOK)?;
+    let look = m.run("look", LOOK)?;
     booted(tally, "the old line after a power cut", "", &look.value("isolated"));
     Ok(())
 }

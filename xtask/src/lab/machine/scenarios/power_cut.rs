@@ -16,7 +16,7 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
-    picture::take(m, "power-cut", tally)?;
+    picture::take(m, tally)?;
     tuned::apply(m, tally)?;
     m.pull_the_plug()?;
     m.boot()?;
@@ -24,5 +24,5 @@ fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
     // The line that runs stays until then, if it is the new one.
     m.reboot()?;
     tuned::gone(m, tally)?;
-    picture::compare(m, "power-cut", "everything is as before apply", tally)
+    picture::compare(m, "everything is as before apply", tally)
 }

@@ -16,7 +16,7 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
-    picture::take(m, "tuning", tally)?;
+    picture::take(m, tally)?;
     tuned::apply(m, tally)?;
     m.reboot()?;
     tuned::in_force(m, tally)?;
@@ -25,5 +25,5 @@ fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
     tuned::succeeds(m, "rollback", tally)?;
     m.reboot()?;
     tuned::gone(m, tally)?;
-    picture::compare(m, "tuning", "everything is as before apply", tally)
+    picture::compare(m, "everything is as before apply", tally)
 }

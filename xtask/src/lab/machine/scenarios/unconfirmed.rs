@@ -16,7 +16,7 @@ pub const SCENARIO: Scenario = Scenario {
 };
 
 fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
-    picture::take(m, "unconfirmed", tally)?;
+    picture::take(m, tally)?;
     tuned::apply(m, tally)?;
     m.reboot()?;
     tuned::in_force(m, tally)?;
@@ -24,9 +24,9 @@ fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
     tuned::gone(m, tally)?;
     // It says so until somebody has seen it.
     let failed =
-        m.run("failed", 60, "systemctl is-failed quietcore && systemctl reset-failed quietcore")?;
+        m.run("failed", "systemctl is-failed quietcore && systemctl reset-failed quietcore")?;
     tally.check(failed.code == 0, "the unit that took it back has failed visibly", || {
         failed.ending()
     });
-    picture::compare(m, "unconfirmed", "everything is as before apply", tally)
+    picture::compare(m, "everything is as before apply", tally)
 }

@@ -42,7 +42,7 @@ echo profile=$(cat /etc/tuned/active_profile)
 ";
 
 fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
-    let look = m.run("look", 60, LOOK)?;
+    let look = m.run("look", LOOK)?;
     for (key, expected) in [
         ("irqbalance", "active"),
         ("tuned", "active"),
@@ -60,7 +60,7 @@ fn play(m: &mut Machine, tally: &mut Tally) -> Result<()> {
             format!("it is {value:?}")
         });
     }
-    let audit = m.run("audit", 180, "quietcore audit --cpus 2,3 --format json")?;
+    let audit = m.run("audit", "quietcore audit --cpus 2,3 --format json")?;
     tally.check(audit.code == 1, "audit --cpus 2,3 has findings", || audit.ending());
     tally.findings("audit", &audit.json(), EXPECT);
     Ok(())
