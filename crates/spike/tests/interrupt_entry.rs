@@ -215,6 +215,38 @@ fn a_second_in_which_no_cpu_does_anything_is_not_the_ticks() {
     assert!(parts(&spike).contains(&(began as u64, (end - began) as u64, Kind::HardIrq)));
 }
 
+/// Another thread comes 1 ms into the gap and has the CPU for a second without a tick.
+#[test]
+fn a_second_without_a_tick_is_not_the_other_threads() {
+    let (came, end) = (1_000_000, 1_001_000_000);
+    let switch = |at: i64, from: u32, to: u32, prio: u16| {
+        let comm = Name::from("t");
+        on(CPU, at, What::Switch { from, state: 0, preempt: true, to, tgid: to, prio, comm })
+    };
+    let host = |prio: u16, more: Vec<Event>, seen: Seen| {
+        let turns = [switch(came, VICTIM, 9, prio), switch(end, 9, VICTIM, 120)];
+        let spike = explain(turns.into_iter().chain(more).collect(), end as u64 + 1_000, seen);
+        let of = |kind| parts(&spike).iter().filter(|p| p.2 == kind).map(|p| p.1).sum::<u64>();
+        (of(Kind::Preempted), of(HOST) / 1_000_000)
+    };
+    let turn = (end - came) as u64;
+    assert_eq!(host(120, vec![], all()), (0, 1_001));
+    // Its first ticks came: that much was its own.
+    let ticks = (1..=3).map(|n| {
+        let began = came + n * 4_000_000;
+        vector(Vector::LocalTimer, began as u64, began + 2_000)
+    });
+    let (own, host_ms) = host(120, ticks.collect(), all());
+    assert!((11_900_000..12_100_000).contains(&own) && host_ms == 988, "{own} {host_ms}");
+    // A CPU without a tick may be a real-time thread's, or its ticks were not recorded.
+    assert_eq!(host(50, vec![], all()), (turn, 1));
+    let without = Set::ALL.iter().copied().filter(|set| *set != Set::Irq).collect();
+    assert_eq!(host(120, vec![], Seen { sets: without, ..Seen::default() }).0, turn);
+    // Another CPU goes on.
+    let busy = |n: i64| on(0, n * 40_000_000, What::TlbFlush { reason: 0, pages: 1 });
+    assert_eq!(host(120, (1..26).map(busy).collect(), all()), (turn, 1));
+}
+
 #[test]
 fn where_events_are_missing_time_is_not_a_threads_own_either() {
     let thread = Thread { tid: VICTIM, ..Thread::default() };

@@ -137,7 +137,7 @@ fn command(
     // setpriv has the kernel kill QEMU when we die, however we die.
     let mut c = Command::new("setpriv");
     c.args(["--pdeathsig", "KILL", "qemu-system-x86_64"]);
-    c.args(["-accel", "tcg,thread=multi", "-M", "pc", "-m", "1G", "-cpu", s.cpu, "-smp", s.smp]);
+    c.args(["-accel", s.accel, "-M", "pc", "-m", "1G", "-cpu", s.cpu, "-smp", s.smp]);
     c.args(["-display", "none", "-nodefaults", "-no-user-config", "-no-reboot"]);
     c.arg("-kernel").arg(&kernel.vmlinuz).arg("-initrd").arg(initrd);
     // A panic ends the guest at once instead of leaving it to the time limit. Nothing else is

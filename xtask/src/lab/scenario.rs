@@ -30,6 +30,13 @@ pub const ALL: &[&Scenario] = &[
 pub const LONG: &[&Scenario] =
     &[recorder::OTHERS[0], recorder::OTHERS[1], recorder::OTHERS[2], &kills::LONG];
 
+/// A thread for each CPU of the guest.
+pub const PARALLEL: &str = "tcg,thread=multi";
+/// One for all: slower, and right where the kernel rewrites its own code, as it does for every
+/// tracepoint. QEMU's parallel CPUs now and then go on executing what was there before (an int3,
+/// for ever: a soft lockup of the CPU that waits for the other).
+pub const IN_TURN: &str = "tcg,thread=single";
+
 /// A guest and what must be true of quietcore in it.
 pub struct Scenario {
     pub name: &'static str,
@@ -43,6 +50,8 @@ pub struct Scenario {
     pub cpu: &'static str,
     /// QEMU's -smp.
     pub smp: &'static str,
+    /// QEMU's -accel: [`PARALLEL`] or [`IN_TURN`].
+    pub accel: &'static str,
     /// More arguments for QEMU.
     pub qemu: &'static [&'static str],
     /// An ACPI table in lab/acpi.

@@ -6,6 +6,7 @@ use quietcore_measure::Kind;
 use super::oncpu;
 use super::paint::{Piece, paint};
 use super::scene::{Runner, Scene, comes};
+use super::still;
 use super::track::Off;
 
 /// Functions of work items that are worth showing for one stretch.
@@ -75,7 +76,7 @@ pub(super) fn queue(scene: &Scene<'_>, queue: &Queue) -> Vec<Piece> {
         if to > from {
             let piece = stretch(scene, queue, from, to, runner);
             layers.extend(delays(scene, queue, &piece, runner));
-            base.push(piece);
+            base.extend(still::split_turn(scene, piece, runner));
             from = to;
         }
         runner = next;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::lab::evidence::{Evidence, rows};
-use crate::lab::scenario::{RECORDING, Scenario, Step};
+use crate::lab::scenario::{PARALLEL, RECORDING, Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// What the audit must say of deep idle states, of a governor other than performance, and of a TSC
@@ -44,6 +44,7 @@ pub const SCENARIO: Scenario = Scenario {
     // acpi-cpufreq only takes fixed-function idle registers and ports from a CPU of this make.
     cpu: "max,vendor=GenuineIntel,family=6,model=94",
     smp: "4",
+    accel: PARALLEL,
     qemu: &[],
     acpi: Some("cstates.asl"),
     modules: &["acpi_cpufreq", "cpufreq_powersave"],

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::lab::evidence::{Evidence, rows};
-use crate::lab::scenario::{Scenario, Step};
+use crate::lab::scenario::{PARALLEL, Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// What the audit must say of a correct boot line, before anything else was done.
@@ -75,6 +75,7 @@ pub const SCENARIO: Scenario = Scenario {
     // With QEMU's own CPU model the kernel distrusts the TSC, as quietcore then must.
     cpu: "max,vendor=GenuineIntel,family=6,model=94",
     smp: "4",
+    accel: PARALLEL,
     qemu: &[],
     acpi: None,
     modules: &[],

@@ -8,7 +8,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::lab::evidence::{Evidence, rows};
-use crate::lab::scenario::{Scenario, Step};
+use crate::lab::scenario::{PARALLEL, Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// The script, told which series to run.
@@ -36,6 +36,7 @@ pub const SCENARIO: Scenario = Scenario {
     boot: "tsc=reliable mitigations=off",
     cpu: "max,vendor=GenuineIntel,family=6,model=94",
     smp: "4,sockets=2,cores=1,threads=2",
+    accel: PARALLEL,
     qemu: &[
         "-object",
         "memory-backend-ram,id=near,size=512M",

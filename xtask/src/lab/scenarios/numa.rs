@@ -2,7 +2,7 @@
 //! belongs to the second one.
 
 use crate::lab::evidence::Evidence;
-use crate::lab::scenario::{RECORDING, Scenario, Step};
+use crate::lab::scenario::{PARALLEL, RECORDING, Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// What the audit must say of a host with siblings and two nodes.
@@ -48,6 +48,7 @@ pub const SCENARIO: Scenario = Scenario {
     boot: "tsc=reliable",
     cpu: "max,vendor=GenuineIntel,family=6,model=94",
     smp: "4,sockets=2,cores=1,threads=2",
+    accel: PARALLEL,
     qemu: &[
         "-object",
         "memory-backend-ram,id=near,size=512M",

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::lab::evidence::{Evidence, rows};
 use crate::lab::kernel::Series;
-use crate::lab::scenario::{Scenario, Step};
+use crate::lab::scenario::{IN_TURN, Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// Spikes of the `actor` as lines of JSON. It acts until they are there: attaching takes an emulated
@@ -66,9 +66,11 @@ const fn on(name: &'static str, about: &'static str, kernel: Option<Series>) -> 
         name,
         about,
         kernel,
-        boot: "",
+        // What the mitigations cost an emulated CPU makes a guest three times as slow.
+        boot: "mitigations=off",
         cpu: "max",
         smp: "2",
+        accel: IN_TURN,
         qemu: &[],
         acpi: None,
         modules: &[],

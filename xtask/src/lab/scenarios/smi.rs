@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::lab::evidence::{Evidence, rows};
-use crate::lab::scenario::{Scenario, Step};
+use crate::lab::scenario::{PARALLEL, Scenario, Step};
 use crate::lab::tally::Tally;
 
 /// What the audit must say while no SMI is raised.
@@ -22,6 +22,7 @@ pub const SCENARIO: Scenario = Scenario {
     // The counter is Intel's.
     cpu: "max,vendor=GenuineIntel,family=6,model=94",
     smp: "4",
+    accel: PARALLEL,
     qemu: &[],
     acpi: None,
     modules: &[],

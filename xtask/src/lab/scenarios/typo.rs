@@ -2,7 +2,7 @@
 
 use super::isolated::LOOK;
 use crate::lab::evidence::Evidence;
-use crate::lab::scenario::{RECORDING, Scenario};
+use crate::lab::scenario::{PARALLEL, RECORDING, Scenario};
 use crate::lab::tally::Tally;
 
 /// What the audit must say: two of the three parameters are wrong, the third one works.
@@ -37,6 +37,7 @@ pub const SCENARIO: Scenario = Scenario {
     boot: "isolcpus=99 nohz_ful=2,3 rcu_nocbs=2,3",
     cpu: "max",
     smp: "4",
+    accel: PARALLEL,
     qemu: &[],
     acpi: None,
     modules: &[],
