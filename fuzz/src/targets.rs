@@ -357,7 +357,7 @@ fn kernel_symbol(bytes: &[u8]) {
 /// One ring of four slots of which the third was overwritten.
 fn live_segments() -> Vec<Vec<u8>> {
     let mut bytes = b"qcLIVE\x1a\0".to_vec();
-    [1u32, 1, 4, 77].iter().for_each(|number| bytes.extend(number.to_ne_bytes()));
+    [2u32, 1, 4, 77, 3].iter().for_each(|number| bytes.extend(number.to_ne_bytes()));
     bytes.resize(64, 0);
     [5u64, 78].iter().for_each(|number| bytes.extend(number.to_ne_bytes()));
     bytes.resize(128, 0);

@@ -17,6 +17,7 @@ pub mod commands;
 pub mod engine;
 pub mod fixed;
 pub mod market;
+pub mod publish;
 pub mod recording;
 pub mod scan;
 pub mod server;

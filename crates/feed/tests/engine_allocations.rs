@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use quietcore_feed::engine::{Address, Config, Engine, Handler, Mode};
 use quietcore_feed::market::{Quote, Trade};
+use quietcore_feed::publish::Publisher;
 use quietcore_feed::server::{
     Begin, Config as VenueConfig, Generator, Pace, Settings, Source, Venue,
 };
@@ -124,7 +125,9 @@ fn allocations(mode: Mode, record_path: RecordPath) -> (u64, u64) {
         ..Config::new(find("binance-usdm").expect("a venue"), symbols)
     };
     let told = Arc::new(Told::default());
-    let (engine, _watch) = Engine::new(config, Counter(Arc::clone(&told), 0)).expect("an engine");
+    let publisher = Publisher::new(&config.symbols).expect("shared memory");
+    let handler = (publisher, Counter(Arc::clone(&told), 0));
+    let (engine, _watch) = Engine::new(config, handler).expect("an engine");
     let stop = Arc::new(AtomicBool::new(false));
     let hot = thread::spawn({
         let stop = Arc::clone(&stop);

@@ -3,10 +3,11 @@
 //! [`Host`] answers questions about a machine: files and typed queries, live or from a recording,
 //! so that whatever is judged live can be judged again offline with the same result. The other
 //! modules act on the running machine or watch it: [`tsc`], [`sched`], [`memory`], [`perf`],
-//! [`writers`], [`live`], [`net`].
+//! [`writers`], [`broadcast`], [`live`], [`net`].
 //!
 //! This crate holds the workspace's `unsafe` code; each block says why it is sound.
 
+pub mod broadcast;
 pub mod clock;
 pub mod host;
 pub mod lease;

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use clap::Args;
 use quietcore_console::Exit;
 
@@ -26,18 +26,27 @@ pub struct Feed {
 
 impl Feed {
     pub fn run(self) -> anyhow::Result<Exit> {
-        let own = std::env::current_exe().context("where this program lies")?;
-        let beside = own.with_file_name(PROGRAM);
-        let program = if beside.exists() { beside } else { PathBuf::from(PROGRAM) };
+        let mut program = program()?;
         // Only returns where it could not be run.
-        let error = Command::new(&program).args(self.args).exec();
-        match error.kind() {
-            ErrorKind::NotFound => bail!(
-                "{PROGRAM} is neither beside {} nor on the PATH: install it with quietcore, or \
-                 build it (cargo build --release -p {PROGRAM})",
-                own.display()
-            ),
-            _ => Err(error).with_context(|| program.display().to_string()),
-        }
+        let error = program.args(self.args).exec();
+        Err(not_run(&program, error))
+    }
+}
+
+/// The program beside this one, else the one on the PATH.
+pub(super) fn program() -> anyhow::Result<Command> {
+    let own = std::env::current_exe().context("where this program lies")?;
+    let beside = own.with_file_name(PROGRAM);
+    Ok(Command::new(if beside.exists() { beside } else { PathBuf::from(PROGRAM) }))
+}
+
+/// What to say where it could not be run.
+pub(super) fn not_run(program: &Command, error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::NotFound => anyhow!(
+            "{PROGRAM} is neither beside this program nor on the PATH: install it with quietcore, \
+             or build it (cargo build --release -p {PROGRAM})"
+        ),
+        _ => anyhow!(error).context(program.get_program().to_string_lossy().into_owned()),
     }
 }

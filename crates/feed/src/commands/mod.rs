@@ -1,11 +1,14 @@
 //! The `quietcore-feed` command: every subcommand is one file.
 
 mod bench;
+mod capacity;
 mod live;
+mod made_up;
 mod replay;
 mod run;
 mod sections;
 mod serve;
+mod watch;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
@@ -29,6 +32,8 @@ enum Command {
     Run(run::Run),
     Venue(serve::Venue),
     Replay(replay::Replay),
+    Watch(watch::Watch),
+    Capacity(capacity::Capacity),
     Bench(bench::Bench),
 }
 
@@ -42,6 +47,8 @@ impl Cli {
             Command::Run(command) => command.run(),
             Command::Venue(command) => command.run(),
             Command::Replay(command) => command.run(),
+            Command::Watch(command) => command.run(),
+            Command::Capacity(command) => command.run(),
             Command::Bench(command) => command.run(),
         }
     }

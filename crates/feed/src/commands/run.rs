@@ -15,8 +15,11 @@ use quietcore_measure::{CpuSet, Nanos, Section, Validity};
 use quietcore_sys::Host;
 
 use super::live::{Board, Screen};
+use super::made_up::MadeUp;
 use super::{sections, venue};
 use crate::engine::{Address, Config, Engine, Mode, Rest, Summary, Watch, parse_url};
+use crate::publish::Publisher;
+use crate::server::Config as VenueConfig;
 use crate::stages::{Kind, StageHists};
 use crate::tls::{RecordPath, Roots, certificates};
 use crate::venues::{Speed, Venue, Wanted, find_instrument};
@@ -35,6 +38,7 @@ const DRAIN: Duration = Duration::from_millis(20);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 EXAMPLES:
+    quietcore feed run --demo --duration 5s                    a market made up, no internet
     quietcore feed run --symbols BTCUSDT,ETHUSDT               Binance USD-M futures, live
     quietcore feed run --symbols BTCUSDT --mode recv-spin --cpu 3
                                                                spin on an isolated CPU
@@ -47,8 +51,18 @@ pub struct Run {
     venue: &'static dyn Venue,
 
     /// Its instruments, as it names them
-    #[arg(long, value_name = "SYMBOLS", required = true, num_args = 1.., value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "SYMBOLS",
+        required_unless_present = "demo",
+        num_args = 1..,
+        value_delimiter = ',',
+    )]
     symbols: Vec<String>,
+
+    /// Follow a market that this process makes up and serves, over TLS on this host
+    #[arg(long, conflicts_with_all = ["url", "roots", "venue"])]
+    demo: bool,
 
     /// How often the venue sends changes of a book
     #[arg(long, value_name = "SPEED", default_value = "100ms")]
@@ -94,6 +108,11 @@ pub struct Run {
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
 
+    /// Share books, quotes and trades with other processes of this user (/dev/shm/quietcore-feed.PID;
+    /// quietcore feed watch shows them)
+    #[arg(long)]
+    publish: bool,
+
     #[command(flatten)]
     output: Output,
 }
@@ -132,7 +151,7 @@ enum Decrypts {
     Rustls,
 }
 
-fn mode() -> impl TypedValueParser<Value = Mode> {
+pub(super) fn mode() -> impl TypedValueParser<Value = Mode> {
     PossibleValuesParser::new(Mode::ALL.map(Mode::name))
         .map(|name| Mode::ALL.into_iter().find(|mode| mode.name() == name).unwrap_or_default())
 }
@@ -149,7 +168,14 @@ impl Run {
         let watch = Stopwatch::start();
         let sink = self.output.open()?;
         let facts = Facts::of(Host::live());
-        let config = self.config()?;
+        let mut config = self.config();
+        let market = match self.demo {
+            true => Some(MadeUp::start(&config.symbols, VenueConfig::default())?),
+            false => None,
+        };
+        if let Some(market) = &market {
+            config = market.followed(config);
+        }
         if let Some(cpu) = &self.cpu {
             check_online(cpu, &facts.cpus().online).map_err(|why| anyhow!(why))?;
         }
@@ -157,7 +183,8 @@ impl Run {
         let end = interrupted();
         let (mode, symbols) = (config.mode, config.symbols.clone());
         let board = Board::new(symbols.len());
-        let (engine, mut seen) = Engine::new(config, board.handler())?;
+        let publisher = self.publish.then(|| Publisher::new(&symbols)).transpose()?;
+        let (engine, mut seen) = Engine::new(config, (board.handler(), publisher))?;
         self.output.say(format_args!("clock: {}", seen.clock));
         let stop = Arc::new(AtomicBool::new(false));
         let hot = thread::Builder::new().name("feed-hot".to_owned()).spawn({
@@ -214,7 +241,9 @@ impl Run {
         Ok(())
     }
 
-    fn config(&self) -> anyhow::Result<Config> {
+    fn config(&self) -> Config {
+        let made_up = || vec!["BTCUSDT".to_owned(), "ETHUSDT".to_owned()];
+        let symbols = if self.symbols.is_empty() { made_up() } else { self.symbols.clone() };
         let with = |what| self.with.contains(&what);
         let wanted = Wanted {
             speed: match self.depth {
@@ -227,7 +256,7 @@ impl Run {
             trades: with(With::Trades),
             mark: with(With::Mark),
         };
-        Ok(Config {
+        Config {
             wanted,
             at: self.url.clone(),
             roots: self.roots.clone().map_or(Roots::System, Roots::File),
@@ -240,8 +269,8 @@ impl Run {
             cpus: self.cpu.clone().unwrap_or_default(),
             fifo: self.fifo,
             capture: self.capture.clone(),
-            ..Config::new(self.venue, self.symbols.clone())
-        })
+            ..Config::new(self.venue, symbols)
+        }
     }
 }
 

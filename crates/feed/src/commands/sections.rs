@@ -16,12 +16,15 @@ pub(super) fn is_bad(summary: &Summary) -> bool {
     summary.markets.iter().any(is_wrong)
 }
 
-/// Every stage and the total, of all messages.
+/// The total of all messages, and every stage that was seen.
 pub(super) fn stages(hists: &StageHists, mode: Mode) -> Vec<Section> {
     let of = |label: &str, hist| {
         Section::Distribution(Distribution::of("feed_stages", "ns", &[("stage", label)], hist))
     };
-    let shown = Stage::ALL.iter().filter(|stage| !(mode.spins() && **stage == Stage::Read));
+    // A spinning thread cannot tell S1 from S0, and without a kernel's stamp there is no S0.
+    let is_shown =
+        |stage: Stage| !(mode.spins() && stage == Stage::Read) && !hists.stage(stage).is_empty();
+    let shown = Stage::ALL.iter().filter(|stage| is_shown(**stage));
     let label = |stage: Stage| match (stage, mode.spins()) {
         (Stage::Wake, true) => "S0+S1 wake, read",
         (stage, _) => stage.name(),

@@ -262,6 +262,14 @@ impl<H: Handler> Books<H> {
         }
     }
 
+    /// Captures a message, where that is wanted.
+    #[inline]
+    fn keep(&mut self, text: &[u8], arrival: &Arrival) {
+        if let Some(tape) = &mut self.tape {
+            tape.write(arrival.stamp_ns, text);
+        }
+    }
+
     /// What an idle moment is for.
     pub fn tidy(&mut self) {
         for market in &mut self.markets {
@@ -293,6 +301,8 @@ impl<H: Handler> Take for Books<H> {
             Ok(message) => (self.number(message.symbol), message.says),
             Err(_) => {
                 self.unused.malformed += 1;
+                // Whoever looks into it will want to see it.
+                self.keep(text, arrival);
                 return;
             }
         };
@@ -344,8 +354,6 @@ impl<H: Handler> Take for Books<H> {
             Says::Mark(mark) => self.handler.mark(number, &mark),
             _ => {}
         }
-        if let Some(tape) = &mut self.tape {
-            tape.write(arrival.stamp_ns, text);
-        }
+        self.keep(text, arrival);
     }
 }

@@ -36,3 +36,64 @@ pub trait Handler {
 
 /// Nobody is told anything.
 impl Handler for () {}
+
+/// Whoever is there is told.
+impl<H: Handler> Handler for Option<H> {
+    fn book(&mut self, symbol: usize, market: &Market) {
+        if let Some(handler) = self {
+            handler.book(symbol, market);
+        }
+    }
+
+    fn lost(&mut self, symbol: usize) {
+        if let Some(handler) = self {
+            handler.lost(symbol);
+        }
+    }
+
+    fn quote(&mut self, symbol: usize, quote: &Quote) {
+        if let Some(handler) = self {
+            handler.quote(symbol, quote);
+        }
+    }
+
+    fn trade(&mut self, symbol: usize, trade: &Trade) {
+        if let Some(handler) = self {
+            handler.trade(symbol, trade);
+        }
+    }
+
+    fn mark(&mut self, symbol: usize, mark: &Mark) {
+        if let Some(handler) = self {
+            handler.mark(symbol, mark);
+        }
+    }
+}
+
+/// The first is told, then the second.
+impl<A: Handler, B: Handler> Handler for (A, B) {
+    fn book(&mut self, symbol: usize, market: &Market) {
+        self.0.book(symbol, market);
+        self.1.book(symbol, market);
+    }
+
+    fn lost(&mut self, symbol: usize) {
+        self.0.lost(symbol);
+        self.1.lost(symbol);
+    }
+
+    fn quote(&mut self, symbol: usize, quote: &Quote) {
+        self.0.quote(symbol, quote);
+        self.1.quote(symbol, quote);
+    }
+
+    fn trade(&mut self, symbol: usize, trade: &Trade) {
+        self.0.trade(symbol, trade);
+        self.1.trade(symbol, trade);
+    }
+
+    fn mark(&mut self, symbol: usize, mark: &Mark) {
+        self.0.mark(symbol, mark);
+        self.1.mark(symbol, mark);
+    }
+}

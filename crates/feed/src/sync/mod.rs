@@ -159,7 +159,12 @@ impl Market {
     /// Whether nothing goes on without a new snapshot: one to be asked for, or, where the stream
     /// begins with it, a new subscription.
     pub fn needs_snapshot(&self) -> bool {
-        self.state == State::Waiting && self.pending.is_none()
+        self.state == State::Waiting && (self.pending.is_none() || self.is_stuck())
+    }
+
+    /// Nothing new has come for long: the venue counts anew, or the snapshot was not of this stream.
+    fn is_stuck(&self) -> bool {
+        self.stale_in_a_row >= STUCK
     }
 
     /// The book, where it is live.
@@ -255,7 +260,7 @@ impl Market {
                 applied
                     .map_or_else(|wrong| self.lost_by(wrong, depth, levels), |()| Outcome::Applied)
             }
-            Follows::Held if self.stale_in_a_row < STUCK => {
+            Follows::Held if !self.is_stuck() => {
                 self.stale_in_a_row += 1;
                 self.shown.counters.duplicates += 1;
                 Outcome::Stale
@@ -287,6 +292,7 @@ impl Market {
     fn live(&mut self) {
         self.state = State::Live;
         self.pending = None;
+        self.stale_in_a_row = 0;
         self.shown.counters.resyncs += u64::from(std::mem::take(&mut self.was_lost));
         self.held.clear();
     }
@@ -309,6 +315,7 @@ impl Market {
             };
         };
         if depth.last < snapshot {
+            self.stale_in_a_row = self.stale_in_a_row.saturating_add(1);
             self.shown.counters.dropped_while_waiting += 1;
             return Outcome::Stale;
         }
@@ -352,7 +359,8 @@ impl Market {
     /// correctly", Binance USD-M futures documentation).
     fn bridge(&mut self, depth: &Depth, levels: &Levels) -> Outcome {
         let snapshot = depth.last;
-        if self.state == State::Live || self.pending.is_some_and(|pending| snapshot <= pending) {
+        let is_older = self.pending.is_some_and(|pending| snapshot <= pending);
+        if self.state == State::Live || is_older && !self.is_stuck() {
             return Outcome::Stale;
         }
         let first = self.held.depths().find(|change| change.last >= snapshot);
@@ -365,6 +373,7 @@ impl Market {
             return wrong.into();
         }
         self.pending = Some(snapshot);
+        self.stale_in_a_row = 0;
         self.replay(snapshot)
     }
 

@@ -4,8 +4,10 @@
 
 mod chunks;
 mod faults;
+mod foreign;
 mod modes;
 mod okx;
+mod publish;
 mod renewal;
 mod setup;
 mod truth;

@@ -175,8 +175,13 @@ pub struct Outcome {
 
 impl Followed {
     pub fn start(config: Config) -> Self {
+        Self::start_with(config, ())
+    }
+
+    /// With another strategy beside the one that remembers what it was told.
+    pub fn start_with(config: Config, other: impl Handler + Send + 'static) -> Self {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let (engine, watch) = Engine::new(config, Witness(Arc::clone(&seen))).unwrap();
+        let (engine, watch) = Engine::new(config, (Witness(Arc::clone(&seen)), other)).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let hot = thread::spawn({
             let stop = Arc::clone(&stop);

@@ -10,6 +10,7 @@ mod head;
 mod markup;
 mod scale;
 mod scatter;
+mod stages;
 mod tables;
 mod waterfall;
 
@@ -50,7 +51,10 @@ pub(crate) fn render(run: &Run) -> String {
         put!(out, "<section id=\"s{index}\" aria-labelledby=\"h{index}\">\n");
         put!(out, "<h2 id=\"h{index}\">{}</h2>\n", Esc(&part.title));
         match &part.body {
-            Body::Curves(group) => curves::render(group, index, &mut out),
+            Body::Curves(group) => {
+                stages::render(group, &mut out);
+                curves::render(group, index, &mut out);
+            }
             Body::Section(Section::Findings(f)) => findings::render(f, index, &mut out),
             Body::Section(Section::Table(t)) => tables::table(t, &mut out),
             Body::Section(Section::Timeline(t)) => scatter::render(t, &mut out),

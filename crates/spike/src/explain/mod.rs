@@ -105,7 +105,7 @@ pub enum ExplainError {
     Bpf(#[from] BpfError),
     /// The process publishes nothing that could be read.
     #[error(transparent)]
-    Live(#[from] live::LiveError),
+    Live(#[from] quietcore_sys::broadcast::BroadcastError),
     /// The process is gone or cannot be looked at.
     #[error("process {pid}: {error}")]
     Process {

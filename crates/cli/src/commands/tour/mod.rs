@@ -4,8 +4,9 @@ mod parts;
 mod taxonomy;
 
 use std::path::PathBuf;
+use std::process::Output as Said;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use quietcore_bpf::BpfError;
 use quietcore_console::{
@@ -17,12 +18,13 @@ use quietcore_host::knobs::Cores;
 use quietcore_host::plan::{Reach, plan};
 use quietcore_host::profile::Profile;
 use quietcore_host::{Audit, Scope, Waivers, audit, power};
-use quietcore_measure::{CpuSet, Nanos, Section, Status, Table, Verdict};
+use quietcore_measure::{CpuSet, Nanos, Run, Section, Status, Table, Verdict};
 use quietcore_report::Format;
 use quietcore_spike::{Jitter, JitterSettings, SpikeError, Wake, WakeSettings};
 use quietcore_sys::Host;
 
 use super::audit::{today, watch_counters};
+use super::feed;
 use super::jitter::explain;
 use parts::Parts;
 
@@ -32,8 +34,9 @@ const PERIOD: Nanos = Nanos::from_ms(1);
 /// Look at this host in one go: audit, idle states, jitter; one HTML report
 ///
 /// Audits the host, watches its counters for two seconds, then measures two CPUs: every gap of a
-/// spinning thread and what it was made of (BPF), and how late timed wake-ups come; shows what
-/// `apply` would change. Changes nothing. Writes an HTML page and the JSON it was made from; prints
+/// spinning thread and what it was made of (BPF), and how late timed wake-ups come; has the
+/// market-data engine follow a made-up market, where it is installed; shows what `apply` would
+/// change. Changes nothing. Writes an HTML page and the JSON it was made from; prints
 /// a summary. Root sees more.
 #[derive(Args, Debug)]
 pub struct Tour {
@@ -103,6 +106,9 @@ impl Tour {
             parts.wake(self.wake(&facts, &cpus, &text));
         }
 
+        text.say("feed: a made-up market, every message timed from the socket to the order book");
+        parts.feed(self.feed());
+
         let mut run = watch.stop(facts.summary());
         let mut tables = power::tables(&facts, &before, &after);
         tables.extend(would_change(&facts)?);
@@ -145,6 +151,15 @@ impl Tour {
         }
     }
 
+    /// A market that quietcore-feed makes up and follows: the engine's stages on this host.
+    fn feed(&self) -> anyhow::Result<Run> {
+        let mut program = feed::program()?;
+        let seconds = format!("{}ns", self.duration.0);
+        program.args(["run", "--demo", "--quiet", "--format", "json", "--duration", &seconds]);
+        let said = program.output().map_err(|error| feed::not_run(&program, error))?;
+        read_feed(&said)
+    }
+
     fn wake(&self, facts: &Facts, cpus: &CpuSet, output: &Output) -> Result<Wake, SpikeError> {
         let settings = WakeSettings {
             cpus: cpus.clone(),
@@ -155,6 +170,14 @@ impl Tour {
         let bar = Progress::time(output, "wake-ups", self.duration);
         Wake::run(&settings, facts.host(), interrupted(), |elapsed| bar.set(elapsed.0))
     }
+}
+
+/// What the market-data engine says of itself.
+fn read_feed(said: &Said) -> anyhow::Result<Run> {
+    serde_json::from_slice(&said.stdout).with_context(|| {
+        let words = String::from_utf8_lossy(&said.stderr);
+        words.lines().last().unwrap_or("it said nothing").to_owned()
+    })
 }
 
 /// What `plan` shows for the profile that every host can take.

@@ -1,6 +1,6 @@
 //! What the parts of a tour measured, put together.
 
-use quietcore_measure::{Findings, Section, Table, Validity, Verdict};
+use quietcore_measure::{Findings, Run, Section, Table, Validity, Verdict};
 use quietcore_spike::{Jitter, SpikeError, Wake};
 
 use super::taxonomy::taxonomy;
@@ -12,6 +12,7 @@ pub struct Parts {
     jitter: Vec<Jitter>,
     causes: Vec<Section>,
     wake: Vec<Wake>,
+    feed: Vec<Section>,
 }
 
 impl Parts {
@@ -42,6 +43,18 @@ impl Parts {
         }
     }
 
+    /// The market-data engine's stages. It is a program of its own and may not be installed.
+    pub fn feed(&mut self, result: anyhow::Result<Run>) {
+        match result {
+            Ok(run) => {
+                self.trust("feed", &run.validity);
+                let shown = |section: &Section| ["feed_stages", "feed_books"].contains(&section.name());
+                self.feed.extend(run.sections.into_iter().filter(shown));
+            }
+            Err(error) => self.validity.note(Verdict::Valid, format!("feed: {error:#}")),
+        }
+    }
+
     fn trust(&mut self, part: &str, own: &Validity) {
         self.validity.verdict = self.validity.verdict.max(own.verdict);
         self.validity.lost_events += own.lost_events;
@@ -60,7 +73,7 @@ impl Parts {
         sections.extend(power.into_iter().map(Section::Table));
         let jitter = self.jitter.iter().flat_map(Jitter::sections);
         let wake = self.wake.iter().flat_map(Wake::sections);
-        for section in jitter.chain(self.causes.clone()).chain(wake) {
+        for section in jitter.chain(self.causes.clone()).chain(wake).chain(self.feed.clone()) {
             join(&mut sections, section);
         }
         sections

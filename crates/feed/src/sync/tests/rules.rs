@@ -67,6 +67,24 @@ fn a_snapshot_older_than_the_kept_changes_leaves_them_for_the_next_one() {
 }
 
 #[test]
+fn a_snapshot_that_the_stream_never_comes_to_is_replaced() {
+    let mut market = market(Rule::Bridge);
+    assert_eq!(market.on_depth(&change(11, 20, 9), &bid(2)), Outcome::Buffered);
+    assert_eq!(market.on_depth(&snapshot(1_000_000), &whole()), Outcome::Awaiting);
+    let mut last = 20;
+    while !market.needs_snapshot() {
+        assert_eq!(market.on_depth(&change(last + 1, last + 1, last), &bid(2)), Outcome::Stale);
+        last += 1;
+        assert!(last < 1_000, "it waits for ever");
+    }
+    assert!(market.book().is_none());
+    assert_eq!(market.on_depth(&snapshot(last), &whole()), Outcome::Awaiting);
+    assert!(!market.needs_snapshot());
+    assert_eq!(market.on_depth(&change(last + 1, last + 5, last), &bid(4)), Outcome::Applied);
+    assert_eq!((market.last(), best_bid(&market)), (last + 5, Some(4)));
+}
+
+#[test]
 fn a_snapshot_newer_than_the_kept_changes_waits_for_the_next_ones() {
     let mut market = market(Rule::Bridge);
     assert_eq!(market.on_depth(&change(11, 20, 9), &bid(2)), Outcome::Buffered);
