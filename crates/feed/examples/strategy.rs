@@ -32,7 +32,8 @@ struct Lean(Arc<[AtomicI64]>);
 impl Handler for Lean {
     fn book(&mut self, symbol: usize, market: &Market) {
         let Some(book) = market.book() else { return };
-        let sum = |side| book.levels(side).take(LEVELS).map(|level| i128::from(level.quantity.0)).sum();
+        let sum =
+            |side| book.levels(side).take(LEVELS).map(|level| i128::from(level.quantity.0)).sum();
         let [bids, asks]: [i128; 2] = [Side::Bid, Side::Ask].map(sum);
         let share = (bids * 1_000).checked_div(bids + asks).and_then(|share| share.try_into().ok());
         self.0[symbol].store(share.unwrap_or(UNKNOWN), Ordering::Relaxed);
@@ -52,9 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         place.1 = Roots::File(args.next().ok_or("--at HOST:PORT ROOTS.pem")?.into());
     }
     let symbols: Vec<String> = args.collect();
-    let venue = find("binance-usdm").ok_or("no such venue")?;
-    let config =
-        Config { at: place.0, roots: place.1, ..Config::new(venue, symbols.clone()) };
+    let venue = find("binance-usdm")?;
+    let config = Config { at: place.0, roots: place.1, ..Config::new(venue, symbols.clone()) };
     let leans: Arc<[AtomicI64]> = symbols.iter().map(|_| AtomicI64::new(UNKNOWN)).collect();
     let (engine, watch) = Engine::new(config, Lean(Arc::clone(&leans)))?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -68,7 +68,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (symbol, lean) in symbols.iter().zip(leans.iter()) {
             match lean.load(Ordering::Relaxed) {
                 UNKNOWN => println!("{symbol}: no proven book"),
-                share => println!("{symbol}: {:.1} % of the best levels are bids", share as f64 / 10.0),
+                share => {
+                    println!("{symbol}: {:.1} % of the best levels are bids", share as f64 / 10.0)
+                }
             }
         }
     }

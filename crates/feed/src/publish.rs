@@ -78,7 +78,14 @@ impl Publisher {
     }
 
     #[inline]
-    fn put<const N: usize>(&mut self, symbol: usize, kind: u64, number: u64, ms: u64, rest: [u64; N]) {
+    fn put<const N: usize>(
+        &mut self,
+        symbol: usize,
+        kind: u64,
+        number: u64,
+        ms: u64,
+        rest: [u64; N],
+    ) {
         let mut words = [0; WORDS];
         words[..4].copy_from_slice(&[kind, monotonic_ns(), number, ms]);
         words[4..HEAD].copy_from_slice(&self.names[symbol]);
@@ -138,7 +145,8 @@ fn packed(symbol: &str) -> [u64; 3] {
     let mut bytes = [0; LONGEST_NAME];
     let length = symbol.len().min(LONGEST_NAME);
     bytes[..length].copy_from_slice(&symbol.as_bytes()[..length]);
-    let word = |at: usize| bytes[at * 8..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
+    let word =
+        |at: usize| bytes[at * 8..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));
     [0, 1, 2].map(word)
 }
 
@@ -270,9 +278,7 @@ fn hand_over(
             let taker = if record.word(HEAD + 2) == 0 { Side::Bid } else { Side::Ask };
             What::Trade(Trade { id: number, price, quantity, taker, time_ms })
         }
-        MARK => {
-            What::Mark(Mark { price: fixed(0), index: fixed(1), funding: fixed(2), time_ms })
-        }
+        MARK => What::Mark(Mark { price: fixed(0), index: fixed(1), funding: fixed(2), time_ms }),
         _ => return None,
     };
     each(&Event { published_ns, symbol, what });
@@ -299,7 +305,7 @@ mod tests {
         let bids: Vec<_> = (0..15).map(|n| level(1_000 - n * 10, 5 + n)).collect();
         let whole = Levels { bids, asks: vec![level(1_010, 7)] };
         let depth = Depth { is_snapshot: true, first: 9, last: 9, ..Depth::default() };
-        market.on_depth(&depth, &whole);
+        let _ = market.on_depth(&depth, &whole);
         publisher.book(0, &market);
         let quote = Quote { update: 3, bid: level(1, 2), ask: level(3, 4), time_ms: 5 };
         publisher.quote(1, &quote);

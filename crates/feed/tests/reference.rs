@@ -25,5 +25,8 @@ fn the_page_of_commands_is_what_help_says() {
         fs::write(&path, &made).unwrap();
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
-    assert!(kept == made, "docs/reference/feed.md is stale: BLESS=1 cargo test -p quietcore-feed --test reference");
+    assert!(
+        kept == made,
+        "docs/reference/feed.md is stale: BLESS=1 cargo test -p quietcore-feed --test reference"
+    );
 }

@@ -158,14 +158,17 @@ impl Capacity {
                 return Ok((trials, "interrupted".to_owned()));
             };
             let per_instrument = trials.first().map(|first| first.rate() / f64::from(first.load));
-            let kept_up = per_instrument
-                .is_none_or(|rate| trial.rate() >= KEPT_UP * rate * f64::from(load));
+            let kept_up =
+                per_instrument.is_none_or(|rate| trial.rate() >= KEPT_UP * rate * f64::from(load));
             let trouble = trial.trouble(self.p99);
             tried.push((load, trouble.is_none()));
             trials.push(trial);
             if !kept_up && trouble.is_none() {
                 trials.pop();
-                let why = format!("the market cannot be made faster here: at least {}", tried_most(&tried[..tried.len() - 1]));
+                let why = format!(
+                    "the market cannot be made faster here: at least {}",
+                    tried_most(&tried[..tried.len() - 1])
+                );
                 return Ok((trials, why));
             }
         }
@@ -188,7 +191,7 @@ impl Capacity {
             ..VenueConfig::default()
         };
         let market = MadeUp::start(&symbols, market)?;
-        let binance = venues::find("binance-usdm").context("no such venue")?;
+        let binance = venues::find("binance-usdm")?;
         let config = market.followed(Config {
             mode: self.mode,
             cpus: self.cpu.clone().unwrap_or_default(),
@@ -219,7 +222,8 @@ impl Capacity {
         stop.store(true, Ordering::Relaxed);
         let summary = hot.join().map_err(|_| anyhow!("the hot thread died"))??;
         let slow = market.stop().slow_readers;
-        let unproven = summary.markets.iter().filter(|market| market.state() != State::Live).count();
+        let unproven =
+            summary.markets.iter().filter(|market| market.state() != State::Live).count();
         let switched_out = summary.usage.map_or(0, |usage| usage.involuntary_switches);
         let missed = watch.drain.missed() - missed;
         let trial = Trial { load, hists, seconds, missed, slow, unproven, switched_out };
@@ -227,11 +231,23 @@ impl Capacity {
     }
 
     fn table(&self, trials: &[Trial], end: &str) -> Table {
-        let title = format!("Instruments on one core, {}, P99 at most {} ({end})", self.mode.name(), self.p99);
+        let title = format!(
+            "Instruments on one core, {}, P99 at most {} ({end})",
+            self.mode.name(),
+            self.p99
+        );
         let mut table = Table::new(
             "feed_capacity",
             &title,
-            &["instruments", "messages_per_s", "busy_percent", "p50_ns", "p99_ns", "p999_ns", "sustained"],
+            &[
+                "instruments",
+                "messages_per_s",
+                "busy_percent",
+                "p50_ns",
+                "p99_ns",
+                "p999_ns",
+                "sustained",
+            ],
         );
         let mut trials: Vec<_> = trials.iter().collect();
         trials.sort_by_key(|trial| trial.load);
@@ -281,7 +297,7 @@ fn next_load(tried: &[(u32, bool)], most: u32) -> Option<u32> {
     match high {
         None if tried.is_empty() => Some(most.min(4)),
         None => Some(low.saturating_mul(2).min(most)).filter(|next| *next > low),
-        Some(high) => Some(low + (high - low) / 2).filter(|next| *next > low + low / 8),
+        Some(high) => (high - low > low / 8 + 1).then_some(low + (high - low) / 2),
     }
 }
 
@@ -301,7 +317,8 @@ fn split(instruments: u32, capacity: u32) -> Vec<Range<u32>> {
 
 fn split_table(instruments: u32, capacity: u32, isolated: &[usize]) -> Table {
     let title = format!("{instruments} instruments, as busy as the market's here");
-    let mut table = Table::new("feed_split", &title, &["instance", "cpu", "first", "last", "count"]);
+    let mut table =
+        Table::new("feed_split", &title, &["instance", "cpu", "first", "last", "count"]);
     let parts = split(instruments, capacity).into_iter().enumerate();
     table.rows = parts
         .map(|(number, part)| {

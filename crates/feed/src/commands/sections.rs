@@ -22,9 +22,8 @@ pub(super) fn stages(hists: &StageHists, mode: Mode) -> Vec<Section> {
         Section::Distribution(Distribution::of("feed_stages", "ns", &[("stage", label)], hist))
     };
     // A spinning thread cannot tell S1 from S0, and without a kernel's stamp there is no S0.
-    let is_shown =
-        |stage: Stage| !(mode.spins() && stage == Stage::Read) && !hists.stage(stage).is_empty();
-    let shown = Stage::ALL.iter().filter(|stage| is_shown(**stage));
+    let is_none = |stage| mode.spins() && stage == Stage::Read || hists.stage(stage).is_empty();
+    let shown = Stage::ALL.iter().filter(|stage| !is_none(**stage));
     let label = |stage: Stage| match (stage, mode.spins()) {
         (Stage::Wake, true) => "S0+S1 wake, read",
         (stage, _) => stage.name(),

@@ -35,7 +35,12 @@ pub struct Watch {
     pid: Option<u32>,
 
     /// What to print
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "book,lost,quote,trade,mark")]
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_delimiter = ',',
+        default_value = "book,lost,quote,trade,mark"
+    )]
     what: Vec<Kind>,
 
     /// Only these instruments
@@ -79,10 +84,12 @@ impl Watch {
     pub fn run(self) -> anyhow::Result<Exit> {
         let pid = self.pid.map_or_else(only, Ok)?;
         let path = path_of(pid);
-        let mut follower = Follower::open(pid).context("no engine publishes there: feed run --publish does")?;
+        let mut follower =
+            Follower::open(pid).context("no engine publishes there: feed run --publish does")?;
         let end = interrupted();
         let until = self.duration.map(|time| Instant::now() + Duration::from_nanos(time.0));
-        let is_over = || end.load(Ordering::Relaxed) || until.is_some_and(|at| Instant::now() >= at);
+        let is_over =
+            || end.load(Ordering::Relaxed) || until.is_some_and(|at| Instant::now() >= at);
         let mut text = String::new();
         loop {
             // Asked for first: what was published until the end is printed, too.
@@ -201,7 +208,10 @@ fn object(event: &Event<'_>, age: Nanos) -> Value {
             let [price, index, funding] =
                 [mark.price, mark.index, mark.funding].map(|of| of.to_string());
             let time_ms = mark.time_ms;
-            ("mark", json!({ "time_ms": time_ms, "price": price, "index": index, "funding": funding }))
+            (
+                "mark",
+                json!({ "time_ms": time_ms, "price": price, "index": index, "funding": funding }),
+            )
         }
     };
     json!({

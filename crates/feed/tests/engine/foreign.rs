@@ -14,7 +14,7 @@ use super::setup::*;
 use super::truth::Truth;
 
 /// Fewer than an engine holds while it waits for a snapshot: all may come before that.
-const CHANGES: usize = 400;
+const CHANGES: usize = 60;
 /// The snapshot is of the moment after so many.
 const SNAPSHOT_AFTER: usize = 10;
 

@@ -35,7 +35,8 @@ fn a_follower_sees_what_the_strategy_on_the_hot_thread_sees() {
             let symbol = symbols.iter().position(|symbol| symbol == event.symbol).unwrap();
             match event.what {
                 What::Book { last, levels } => {
-                    let top = [&levels.bids, &levels.asks].map(|side| side.iter().map(level).collect());
+                    let top =
+                        [&levels.bids, &levels.asks].map(|side| side.iter().map(level).collect());
                     followed.books.push((symbol, last, top));
                 }
                 What::Lost => followed.lost[symbol] += 1,

@@ -48,7 +48,8 @@ impl Parts {
         match result {
             Ok(run) => {
                 self.trust("feed", &run.validity);
-                let shown = |section: &Section| ["feed_stages", "feed_books"].contains(&section.name());
+                let shown =
+                    |section: &Section| ["feed_stages", "feed_books"].contains(&section.name());
                 self.feed.extend(run.sections.into_iter().filter(shown));
             }
             Err(error) => self.validity.note(Verdict::Valid, format!("feed: {error:#}")),
