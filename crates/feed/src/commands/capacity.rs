@@ -17,7 +17,7 @@ use super::made_up::MadeUp;
 use super::run::mode;
 use crate::engine::{Config, Engine, Mode, Notice, Watch};
 use crate::server::{Begin, Config as VenueConfig, Pace};
-use crate::stages::{Stage, StageHists};
+use crate::stages::StageHists;
 use crate::sync::State;
 use crate::venues;
 
@@ -26,7 +26,9 @@ use crate::venues;
 const INSTRUMENTS: u32 = 40;
 /// How long books may take to be proven.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Of the messages that the load should bring: below it the market is what cannot keep up.
+/// From then until it is measured.
+const SETTLE: Duration = Duration::from_secs(1);
+/// Of the messages that a load should bring: below it the market is what cannot keep up.
 const KEPT_UP: f64 = 0.85;
 /// A connection each for books and for trades.
 const CONNECTIONS: usize = 2;
@@ -94,16 +96,6 @@ impl Trial {
         self.hists.messages() as f64 / self.seconds
     }
 
-    /// The part of its time in which the thread did anything for a message.
-    fn busy(&self) -> f64 {
-        let work = Stage::ALL.iter().filter(|stage| !matches!(stage, Stage::Wake | Stage::Queue));
-        let sum = work.map(|stage| {
-            let hist = self.hists.stage(*stage);
-            hist.mean().unwrap_or(0.0) * hist.count() as f64
-        });
-        sum.sum::<f64>() / (self.seconds * 1e9)
-    }
-
     /// Why the load is too much; nothing where it is not.
     fn trouble(&self, p99: Nanos) -> Option<String> {
         let found = self.hists.total().value_at(0.99);
@@ -157,9 +149,7 @@ impl Capacity {
             let Some(trial) = self.measure(load, end)? else {
                 return Ok((trials, "interrupted".to_owned()));
             };
-            let per_instrument = trials.first().map(|first| first.rate() / f64::from(first.load));
-            let kept_up =
-                per_instrument.is_none_or(|rate| trial.rate() >= KEPT_UP * rate * f64::from(load));
+            let kept_up = kept_up(&trials, &trial);
             let trouble = trial.trouble(self.p99);
             tried.push((load, trouble.is_none()));
             trials.push(trial);
@@ -209,7 +199,12 @@ impl Capacity {
         let hot = hot.context("starting the hot thread")?;
         let goes_on = || !end.load(Ordering::Relaxed) && !hot.is_finished();
         let proven = warm_up(&mut watch, count as usize, goes_on);
-        watch.drain.drain(|_| {});
+        // What came while the books were not proven yet is worked off first.
+        let settled = Instant::now() + SETTLE;
+        while proven && goes_on() && Instant::now() < settled {
+            thread::sleep(Duration::from_millis(20));
+            watch.drain.drain(|_| {});
+        }
         let missed = watch.drain.missed();
         let mut hists = StageHists::default();
         let begin = Instant::now();
@@ -239,15 +234,7 @@ impl Capacity {
         let mut table = Table::new(
             "feed_capacity",
             &title,
-            &[
-                "instruments",
-                "messages_per_s",
-                "busy_percent",
-                "p50_ns",
-                "p99_ns",
-                "p999_ns",
-                "sustained",
-            ],
+            &["instruments", "messages_per_s", "p50_ns", "p99_ns", "p999_ns", "sustained"],
         );
         let mut trials: Vec<_> = trials.iter().collect();
         trials.sort_by_key(|trial| trial.load);
@@ -259,7 +246,6 @@ impl Capacity {
                 vec![
                     u64::from(trial.load).into(),
                     Cell::Number(trial.rate().round()),
-                    Cell::Number((trial.busy() * 1_000.0).round() / 10.0),
                     at(0.5),
                     at(0.99),
                     at(0.999),
@@ -269,6 +255,14 @@ impl Capacity {
             .collect();
         table
     }
+}
+
+/// Whether the market went as fast as it was to: its pace is only beyond a real one's where the load
+/// is, and then the loads before tell what an instrument brings.
+fn kept_up(before: &[Trial], trial: &Trial) -> bool {
+    let real = before.iter().filter(|trial| trial.load <= INSTRUMENTS).max_by_key(|t| t.load);
+    let expected = real.map_or(0.0, |real| real.rate() / f64::from(real.load));
+    trial.load <= INSTRUMENTS || trial.rate() >= KEPT_UP * expected * f64::from(trial.load)
 }
 
 /// Waits until so many books are proven. Whether they are.
@@ -322,10 +316,8 @@ fn split_table(instruments: u32, capacity: u32, isolated: &[usize]) -> Table {
     let parts = split(instruments, capacity).into_iter().enumerate();
     table.rows = parts
         .map(|(number, part)| {
-            let cpu = isolated.get(number).map_or_else(
-                || Cell::from("no isolated CPU is left"),
-                |cpu| Cell::from(*cpu as u64),
-            );
+            // Nothing where no isolated CPU is left.
+            let cpu = isolated.get(number).map_or(Cell::Empty, |cpu| Cell::from(*cpu as u64));
             let [instance, first, last, count] =
                 [number as u32 + 1, part.start + 1, part.end, part.end - part.start]
                     .map(|number| Cell::from(u64::from(number)));
