@@ -1,7 +1,7 @@
 //! Spans that a running program publishes in shared memory, for whoever watches it.
 //!
 //! A [`Segment`] per program, a [`Recorder`] per thread, a [`Reader`] in another process. The file is
-//! `quietcore-live.PID` in `/dev/shm`, of the layout that [`broadcast`](crate::broadcast) documents
+//! `quietcore-live.PID` in `/dev/shm`, of the layout that [`broadcast`] documents
 //! for writers in other languages; its magic is `qcLIVE\x1a\0` and a record is
 //! `{ u64 start, end, kind; }`, both times CLOCK_MONOTONIC in nanoseconds, the kind below 2³².
 
