@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use quietcore_sys::broadcast::{BroadcastError, Format, Reader, Record, Segment, Writer};
-use rustix::time::{ClockId, clock_gettime};
+use quietcore_sys::clock::KernelClock;
 
 use crate::engine::Handler;
 use crate::fixed::Fixed;
@@ -87,7 +87,7 @@ impl Publisher {
         rest: [u64; N],
     ) {
         let mut words = [0; WORDS];
-        words[..4].copy_from_slice(&[kind, monotonic_ns(), number, ms]);
+        words[..4].copy_from_slice(&[kind, KernelClock::Monotonic.now(), number, ms]);
         words[4..HEAD].copy_from_slice(&self.names[symbol]);
         words[HEAD..HEAD + N].copy_from_slice(&rest);
         if self.writer.is_none() {
@@ -150,16 +150,10 @@ fn packed(symbol: &str) -> [u64; 3] {
     [0, 1, 2].map(word)
 }
 
-/// CLOCK_MONOTONIC in nanoseconds, without a system call where the kernel offers that.
-pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 /// One thing that an engine has published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// CLOCK_MONOTONIC when, in nanoseconds: compare it with [`monotonic_ns`].
+    /// CLOCK_MONOTONIC when, in nanoseconds: compare it with [`KernelClock::Monotonic`].
     pub published_ns: u64,
     /// The instrument, as the engine was asked for it.
     pub symbol: &'a str,
@@ -318,7 +312,7 @@ mod tests {
 
         let mut told = Vec::new();
         let best = Levels { bids: whole.bids[..LEVELS].to_vec(), asks: whole.asks.clone() };
-        let before = monotonic_ns();
+        let before = KernelClock::Monotonic.now();
         let expected = [
             ("BTCUSDT", What::Book { last: 9, levels: &best }),
             ("A-NAME-OF-TWENTY-FOUR-BY", What::Quote(quote)),

@@ -149,18 +149,14 @@ impl Capacity {
             let Some(trial) = self.measure(load, end)? else {
                 return Ok((trials, "interrupted".to_owned()));
             };
-            let kept_up = kept_up(&trials, &trial);
-            let trouble = trial.trouble(self.p99);
-            tried.push((load, trouble.is_none()));
-            trials.push(trial);
-            if !kept_up && trouble.is_none() {
-                trials.pop();
-                let why = format!(
-                    "the market cannot be made faster here: at least {}",
-                    tried_most(&tried[..tried.len() - 1])
-                );
+            let is_sustained = trial.trouble(self.p99).is_none();
+            if is_sustained && !kept_up(&trials, &trial) {
+                let most = tried_most(&tried);
+                let why = format!("the market cannot be made faster here: at least {most}");
                 return Ok((trials, why));
             }
+            tried.push((load, is_sustained));
+            trials.push(trial);
         }
         let why = match tried.iter().all(|(_, is_sustained)| *is_sustained) {
             true => "more was not tried (--most)".to_owned(),

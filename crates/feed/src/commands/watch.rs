@@ -10,10 +10,11 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use quietcore_console::{Exit, SinkError, duration, interrupted, print};
 use quietcore_measure::Nanos;
+use quietcore_sys::clock::KernelClock;
 use serde_json::{Value, json};
 
 use crate::market::{Level, Side};
-use crate::publish::{Event, Follower, What, monotonic_ns, path_of};
+use crate::publish::{Event, Follower, What, path_of};
 
 /// Between two looks. A strategy does not sleep.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -118,7 +119,7 @@ impl Watch {
         if !is_wanted {
             return;
         }
-        let age = Nanos(monotonic_ns().saturating_sub(event.published_ns));
+        let age = Nanos(KernelClock::Monotonic.now().saturating_sub(event.published_ns));
         // A String takes everything.
         let _ = match self.lines {
             Lines::Text => writeln!(text, "{:<14} {}  ({age} ago)", event.symbol, words(event)),
