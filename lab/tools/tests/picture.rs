@@ -133,6 +133,15 @@ fn each_kind_of_change_to_a_file_is_noticed() {
 }
 
 #[test]
+fn a_service_that_comes_and_goes_by_itself_is_no_difference() {
+    let checked = |root: &Path| {
+        write(root, "sys/fs/cgroup/system.slice/systemd-fsckd.service/cgroup.type", "domain");
+    };
+    // The slice is new, as this small root has none.
+    assert_eq!(after(checked).1, ["cgroup /sys/fs/cgroup/system.slice: is new: a folder"]);
+}
+
+#[test]
 fn a_thread_that_started_is_no_difference_and_without_any_in_common_nothing_is_proved() {
     let another = |root: &Path| {
         write(root, "proc/9/task/9/stat", &STAT.replace("4711", "4712"));

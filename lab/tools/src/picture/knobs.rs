@@ -63,6 +63,10 @@ const UNSTABLE: &[(&str, &str)] = &[
         "sys/kernel/debug/sched/domains/*/*/max_newidle_lb_cost",
         "the scheduler writes there what balancing cost it",
     ),
+    (
+        "sys/fs/cgroup/system.slice/systemd-fsckd.service",
+        "ends by itself when no disk has been checked for half a minute",
+    ),
 ];
 
 /// What is taken of every cgroup, of version 2 and 1.
@@ -93,14 +97,18 @@ pub fn take(root: &Path) -> Vec<(&'static str, Class)> {
 
 /// A knob and its value; one that cannot be read has the error for a value.
 fn knob(root: &Path, file: &Path) -> Option<(String, Entry)> {
-    let within = file.strip_prefix(root).unwrap_or(file);
-    if UNSTABLE.iter().any(|(pattern, _)| fits_path(pattern, within)) {
+    if is_unstable(root, file) {
         return None;
     }
     let meta = fs::metadata(file).ok()?;
     let mode = meta.permissions().mode();
     let is_knob = meta.is_file() && mode & 0o444 != 0 && mode & 0o222 != 0;
     is_knob.then(|| (name(root, file), Entry::new(content(file))))
+}
+
+fn is_unstable(root: &Path, path: &Path) -> bool {
+    let within = path.strip_prefix(root).unwrap_or(path);
+    UNSTABLE.iter().any(|(pattern, _)| fits_path(pattern, within))
 }
 
 fn content(file: &Path) -> String {
@@ -134,7 +142,7 @@ fn cgroups(root: &Path) -> BTreeMap<String, Entry> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.join("sys/fs/cgroup")];
     while let Some(folder) = folders.pop() {
-        for path in list(&folder) {
+        for path in list(&folder).into_iter().filter(|path| !is_unstable(root, path)) {
             if path.is_dir() && !path.is_symlink() {
                 found.insert(name(root, &path), Entry::new("a folder".into()));
                 folders.push(path);
