@@ -6,6 +6,7 @@
 
 mod curves;
 mod findings;
+mod flame;
 mod head;
 mod markup;
 mod scale;
@@ -61,7 +62,10 @@ pub(crate) fn render(run: &Run) -> String {
             Body::Section(Section::Comparison(c)) => tables::comparison(c, &mut out),
             Body::Section(Section::Distribution(_)) => {}
             Body::Section(Section::Spikes(s)) => waterfall::render(s, &mut out),
-            Body::Section(Section::Flame(f)) => tables::table(&spikes::stacks(f), &mut out),
+            Body::Section(Section::Flame(f)) => {
+                flame::render(f, &mut out);
+                tables::table(&spikes::stacks(f), &mut out);
+            }
         }
         out.push_str("</section>\n");
     }
@@ -92,6 +96,7 @@ fn parts(run: &Run) -> Vec<Part<'_>> {
             Section::Table(t) if !t.title.is_empty() => t.title.clone(),
             Section::Spikes(s) if !s.title.is_empty() => s.title.clone(),
             Section::Timeline(t) if !t.title.is_empty() => t.title.clone(),
+            Section::Flame(f) if !f.title.is_empty() => f.title.clone(),
             other => words::heading(other.name()),
         };
         let short = words::heading(section.name());
