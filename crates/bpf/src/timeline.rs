@@ -54,6 +54,9 @@ pub struct Settings {
     /// System calls in which a sleep is asked for, so that only waking up late is a spike. With
     /// any, so are all sleeps of the kernel's own threads: they wait for work.
     pub voluntary: Vec<u32>,
+    /// System calls in which a sleep was asked for if an interrupt ended it: their time was up. That
+    /// it was an interrupt is known with [`Set::Irq`].
+    pub timed: Vec<u32>,
 }
 
 impl Settings {
@@ -66,6 +69,7 @@ impl Settings {
             slots: 16_384,
             room: 1 << 20,
             voluntary: Vec::new(),
+            timed: Vec::new(),
         }
     }
 }
@@ -404,9 +408,13 @@ fn set_up(
     constants.by_list = settings.watch.is_by_task();
     constants.by_cpu = settings.watch.is_by_cpu();
     constants.idle_kthreads = !settings.voluntary.is_empty();
-    for &number in &settings.voluntary {
-        if let Some(word) = constants.voluntary.get_mut(number as usize / 64) {
-            *word |= 1 << (number % 64);
+    for (numbers, words) in
+        [(&settings.voluntary, &mut constants.voluntary), (&settings.timed, &mut constants.timed)]
+    {
+        for &number in numbers {
+            if let Some(word) = words.get_mut(number as usize / 64) {
+                *word |= 1 << (number % 64);
+            }
         }
     }
     Ok(())

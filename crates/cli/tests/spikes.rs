@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-use program::{own_cpu, quietcore, refuses, run, sections};
+use program::{own_cpu, quietcore, read, refuses, run, sections};
 
 /// A process that ends with the test.
 struct Running(Child);
@@ -113,6 +113,42 @@ fn root_sleeps_that_were_asked_for_are_listed_and_no_spikes() {
     assert_eq!(sleeps["rows"][0][0], "wait4", "{sleeps}");
 }
 
+/// One thread pauses as runtimes do, on a condition with a time limit that nobody signals; what the
+/// other reads from a pipe comes when it comes. Neither system call's number tells that it sleeps.
+const PAUSES: &str = "
+import os, threading
+out, into = os.pipe()
+def reader():
+    while os.read(out, 1): pass
+threading.Thread(target=reader, daemon=True).start()
+lock = threading.Lock()
+lock.acquire()
+while True:
+    lock.acquire(timeout=0.02)
+    os.write(into, b'x')
+";
+
+#[test]
+#[ignore = "needs root (BPF): cargo test -p quietcore-cli --test spikes -- --ignored"]
+fn root_a_time_limit_that_ran_out_and_a_read_of_a_pipe_are_sleeps() {
+    let sleeper = Running(Command::new("python3").args(["-c", PAUSES]).spawn().unwrap());
+    let pid = sleeper.0.id().to_string();
+    let args = ["spikes", "--pid", &pid, "--threshold", "2ms", "--duration", "2s"];
+    // Whether it wakes up late once is this machine's matter.
+    let output = quietcore(&[&args[..], &["--format", "json"]].concat()).output().unwrap();
+    let run = read(&String::from_utf8(output.stdout).unwrap());
+    let section = |name: &str| {
+        let mut all = run["sections"].as_array().unwrap().iter();
+        all.find(|section| section["name"] == name).unwrap()
+    };
+    let sleeps = section("spikes_sleeps")["rows"].to_string();
+    assert!(sleeps.contains("\"futex, timed out\"") && sleeps.contains("\"read\""), "{sleeps}");
+    for spike in section("spikes")["spikes"].as_array().unwrap() {
+        let mut segments = spike["segments"].as_array().unwrap().iter();
+        assert!(segments.all(|segment| segment["kind"] != "sleep"), "{spike}");
+    }
+}
+
 #[test]
 #[ignore = "needs root (BPF): cargo test -p quietcore-cli --test spikes -- --ignored"]
 fn root_ctrl_c_ends_it_with_the_result() {
@@ -122,7 +158,7 @@ fn root_ctrl_c_ends_it_with_the_result() {
     interrupt(&child);
     let mut text = String::new();
     child.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    let run = program::read(&text);
+    let run = read(&text);
     let spikes = &run["sections"][0];
     let count: u64 =
         spikes["kinds"].as_array().unwrap().iter().map(|k| k["spikes"].as_u64().unwrap()).sum();

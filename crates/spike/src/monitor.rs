@@ -1,15 +1,17 @@
 //! Spikes as they happen: the recorder's waits and events, explained.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use quietcore_bpf::{
     BpfError, Counts, Event, Health, Pause, Runtime, Set, Settings, Timeline, Wait, What,
 };
-use quietcore_measure::{Spike, Thread};
+use quietcore_measure::{Kind, Nanos, Spike, Thread};
 use quietcore_sys::Host;
 
-use crate::attribute::{Seen, Window, attribute};
+use crate::attribute::{Seen, Window, attribute, sleeps_in};
 use crate::kallsyms::Kallsyms;
+use crate::syscalls;
 
 /// How long before a window its events are looked at, and how long after: what an interrupt was for
 /// comes before it ends, and who asked for it before it begins. In nanoseconds.
@@ -18,6 +20,23 @@ const AROUND: u64 = 1_000_000;
 /// Stops of runtimes that are remembered.
 const PAUSES: usize = 256;
 
+/// How often what was recorded is fetched. Nothing wakes whoever waits for spikes in between: waking
+/// it at each would disturb what is watched.
+const DRAIN: Duration = Duration::from_millis(20);
+/// And how often at most.
+const SHORTEST_DRAIN: Duration = Duration::from_millis(1);
+
+/// Sleeps that were asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asleep {
+    /// In what: a system call, mostly.
+    pub call: String,
+    /// How many; of those that only their stacks show, how many over the threshold.
+    pub count: u64,
+    /// How long they took until somebody began to end them, summed, in nanoseconds.
+    pub ns: u64,
+}
+
 /// A recorder with the knowledge to explain what it sees.
 #[derive(Debug)]
 pub struct Monitor {
@@ -25,6 +44,20 @@ pub struct Monitor {
     kernel: Kallsyms,
     sets: Vec<Set>,
     pauses: VecDeque<Pause>,
+    /// From where on a wait is a spike, if sleeps that were asked for are none.
+    forgiving: Option<Nanos>,
+    /// The sleeps that only their stacks showed, and how many of them ended in time.
+    asleep: BTreeMap<String, (u64, u64)>,
+    in_time: u64,
+    fetched: Fetched,
+}
+
+/// How far the recorder had come when it was last asked.
+#[derive(Debug)]
+struct Fetched {
+    at: Instant,
+    heads: Vec<u64>,
+    slots: u64,
 }
 
 impl Monitor {
@@ -37,7 +70,28 @@ impl Monitor {
         let timeline = Timeline::start(settings)?;
         let sets = timeline.sets();
         let kernel = kernel.unwrap_or_default();
-        Ok(Self { timeline, kernel, sets, pauses: VecDeque::new() })
+        let heads = (0..timeline.cpus()).map(|cpu| timeline.recorded(cpu)).collect();
+        Ok(Self {
+            timeline,
+            kernel,
+            sets,
+            pauses: VecDeque::new(),
+            forgiving: (!settings.voluntary.is_empty()).then_some(settings.threshold),
+            asleep: BTreeMap::new(),
+            in_time: 0,
+            fetched: Fetched { at: Instant::now(), heads, slots: settings.slots.into() },
+        })
+    }
+
+    /// How long it may be left alone before what explains the next spikes is overwritten: as it was
+    /// since the last call. Twenty milliseconds, less where CPUs do nothing but switch.
+    pub fn patience(&mut self) -> Duration {
+        let (elapsed, last) = (self.fetched.at.elapsed(), &mut self.fetched.heads);
+        let heads: Vec<_> =
+            (0..self.timeline.cpus()).map(|cpu| self.timeline.recorded(cpu)).collect();
+        let recorded = heads.iter().zip(last.iter()).map(|(now, then)| now - then).max();
+        (*last, self.fetched.at) = (heads, Instant::now());
+        patience(self.fetched.slots, recorded.unwrap_or(0), elapsed)
     }
 
     /// The spikes since the last call, explained, in the order in which they ended.
@@ -60,7 +114,45 @@ impl Monitor {
         self.pauses.extend(self.timeline.pauses());
         let old = self.pauses.len().saturating_sub(PAUSES);
         self.pauses.drain(..old);
-        Ok(waits)
+        Ok(match self.forgiving {
+            Some(threshold) => {
+                waits.into_iter().filter_map(|wait| self.late(wait, threshold)).collect()
+            }
+            None => waits,
+        })
+    }
+
+    /// Of a sleep that its stack shows to have been asked for, what came after somebody ended it.
+    fn late(&mut self, mut wait: Wait, threshold: Nanos) -> Option<Wait> {
+        let (Some(waking), Some(call)) = (wait.waking_ts, sleeps_in(&wait, &self.kernel)) else {
+            return Some(wait);
+        };
+        let (count, ns) = self.asleep.entry(call).or_default();
+        (*count, *ns) = (*count + 1, *ns + waking.saturating_sub(wait.out_ts));
+        (wait.out_ts, wait.flags.voluntary) = (waking, true);
+        let late = wait.in_ts.saturating_sub(waking) >= threshold.0;
+        self.in_time += u64::from(!late);
+        late.then_some(wait)
+    }
+
+    /// The sleeps that were asked for and are no spikes, the longest first.
+    ///
+    /// # Errors
+    /// [`BpfError`] where the counters cannot be read.
+    pub fn sleeps(&self) -> Result<Vec<Asleep>, BpfError> {
+        let mut all = self.asleep.clone();
+        for asked in self.timeline.sleeps()? {
+            let call = match syscalls::sleeps_for(asked.syscall) {
+                Some((Kind::Lock, name)) => format!("{name}, timed out"),
+                _ => syscalls::name(asked.syscall),
+            };
+            let (count, ns) = all.entry(call).or_default();
+            (*count, *ns) = (*count + asked.count, *ns + asked.ns);
+        }
+        let each = all.into_iter().map(|(call, (count, ns))| Asleep { call, count, ns });
+        let mut all: Vec<_> = each.collect();
+        all.sort_by_key(|asked| std::cmp::Reverse(asked.ns));
+        Ok(all)
     }
 
     /// What one wait was made of.
@@ -135,7 +227,11 @@ impl Monitor {
     /// # Errors
     /// [`BpfError`] where the counters cannot be read.
     pub fn counts(&self) -> Result<Counts, BpfError> {
-        self.timeline.counts()
+        let mut counts = self.timeline.counts()?;
+        counts.voluntary_sleeps += self.asleep.values().map(|(count, _)| count).sum::<u64>();
+        // A wait may be here before it is counted.
+        counts.sent = counts.sent.saturating_sub(self.in_time);
+        Ok(counts)
     }
 
     /// Which programs work.
@@ -148,4 +244,25 @@ impl Monitor {
 /// anywhere.
 fn concerns(wait: &Wait, cpu: u32) -> bool {
     wait.flags.throttled || [wait.out_cpu, wait.wakeup_cpu, wait.in_cpu].contains(&cpu)
+}
+
+/// Back before a quarter of the ring is new, if it goes on as it did.
+fn patience(slots: u64, recorded: u64, elapsed: Duration) -> Duration {
+    let quarter = elapsed.as_secs_f64() * (slots / 4) as f64 / recorded.max(1) as f64;
+    Duration::try_from_secs_f64(quarter).unwrap_or(DRAIN).clamp(SHORTEST_DRAIN, DRAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_fills_faster_is_looked_at_more_often() {
+        let after = |recorded| patience(16_384, recorded, Duration::from_millis(20));
+        assert_eq!(after(0), DRAIN);
+        assert_eq!(after(4_096), DRAIN);
+        assert_eq!(after(8_192), Duration::from_millis(10));
+        assert_eq!(after(1 << 40), SHORTEST_DRAIN);
+        assert_eq!(patience(16_384, 10, Duration::ZERO), SHORTEST_DRAIN);
+    }
 }

@@ -3,6 +3,7 @@
 
 use quietcore_bpf::{Event, Name, Set, Task, Vector, Wait, WaitFlags, What};
 use quietcore_measure::{Kind, Spike, Thread};
+use quietcore_spike::attribute::sleeps_in;
 use quietcore_spike::{Kallsyms, Seen, Window, attribute};
 
 const VICTIM: u32 = 7;
@@ -441,6 +442,23 @@ fn a_sleep_that_was_asked_for_is_late_only_from_its_waking_on() {
     let events = vec![switch(1_000, VICTIM, 1, 9, NORMAL), switch(60_000, 9, 1, VICTIM, NORMAL)];
     let spike = explain(&late, events, vec![asleep]);
     assert_eq!(parts(&spike), [(0, 10_000, Kind::RunQueue, "t9 (tid 9)")]);
+}
+
+#[test]
+fn a_read_sleeps_where_it_waits_for_words_and_not_for_a_lock() {
+    let names = "1000 t anon_pipe_read\n2000 t filemap_read\n3000 t vfs_read\n4000 t end\n";
+    let names = Kallsyms::parse(names);
+    let within = |function, state, flags| {
+        let kernel = vec![function, 0x3010];
+        let asleep = Wait { state, flags, kernel, ..wait(0, Some(50_000), Some(50_000), 60_000) };
+        sleeps_in(&asleep, &names)
+    };
+    let (interruptible, not, plain) = (1, 2, WaitFlags::default());
+    assert_eq!(within(0x1010, interruptible, plain).as_deref(), Some("read"));
+    assert_eq!(within(0x1010, not, plain), None, "the pipe's own lock");
+    assert_eq!(within(0x2010, interruptible, plain), None, "a file");
+    let preempted = WaitFlags { preempted: true, ..plain };
+    assert_eq!(within(0x1010, interruptible, preempted), None);
 }
 
 #[test]

@@ -73,10 +73,12 @@ struct {
 
 const volatile bool by_hash;                /* there is no task storage */
 const volatile u64 voluntary[SYSCALLS / 64];   /* system calls in which a sleep is no spike */
+const volatile u64 timed[SYSCALLS / 64];       /* nor one in these that an interrupt ended */
 const volatile bool idle_kthreads;          /* nor is one of the kernel's own threads */
 
 #define PF_KTHREAD 0x00200000
 #define TASK_RUNNING_MASK 0xff
+#define TASK_INTERRUPTIBLE 1
 
 static __always_inline struct wait *new_wait_of_tid(u32 tid)
 {
@@ -129,11 +131,11 @@ static __always_inline void observe(u32 histogram, u64 ns)
 		*slot += 1;
 }
 
-static __always_inline bool is_voluntary(s32 syscall)
+static __always_inline bool is_among(const volatile u64 *calls, s32 syscall)
 {
 	u32 nr = syscall;
 
-	return nr < SYSCALLS && (voluntary[(nr >> 6) & 7] >> (nr & 63)) & 1;
+	return nr < SYSCALLS && (calls[(nr >> 6) & 7] >> (nr & 63)) & 1;
 }
 
 #define KERNEL_STACK (4 * 4096)
@@ -190,7 +192,7 @@ static __always_inline void leaves(struct wait *w, u64 now, u32 cpu, bool preemp
 	} else {
 		if (BPF_CORE_READ_BITFIELD(prev, in_iowait))
 			w->flags |= IO_WAIT;
-		if (is_voluntary(w->syscall) || (idle_kthreads && (prev->flags & PF_KTHREAD)))
+		if (is_among(voluntary, w->syscall) || (idle_kthreads && (prev->flags & PF_KTHREAD)))
 			w->flags |= VOLUNTARY;
 	}
 	w->off = 1;
@@ -376,6 +378,14 @@ int BPF_PROG(waking, struct task_struct *p)
 		bpf_get_current_comm(w->waker_comm, COMM);
 	}
 	w->flags |= cpu->irq_ts || cpu->vector_ts ? IN_IRQ : cpu->softirq_ts ? IN_SOFTIRQ : 0;
+	/*
+	 * Nobody releases a lock from an interrupt: its time was up, or a timer's signal came. For memory
+	 * and pages of its own a task waits uninterruptibly. Softirqs do not count: where they are threads,
+	 * whoever preempts one would look the same.
+	 */
+	if (w->flags & IN_IRQ && !(w->flags & PREEMPTED) && w->state & TASK_INTERRUPTIBLE &&
+	    is_among(timed, w->syscall))
+		w->flags |= VOLUNTARY;
 	/* Whoever ends a long wait was what it waited for. */
 	if (w->off && !(w->flags & (VOLUNTARY | IN_IRQ | IN_SOFTIRQ)) && now - w->out_ts >= min_ns) {
 		w->waker_kernel_size = bpf_get_stack(ctx, w->waker_kernel, sizeof(w->waker_kernel), 0);

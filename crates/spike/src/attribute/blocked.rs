@@ -4,96 +4,8 @@ use quietcore_bpf::{Wait, What};
 use quietcore_measure::Kind;
 
 use super::scene::{Scene, named};
-
-/// System calls of x86-64 whose number alone says what a sleep in them is: name, number, kind.
-const SYSCALLS: &[(&str, u32, Kind)] = &[
-    ("poll", 7, Kind::Sleep),
-    ("select", 23, Kind::Sleep),
-    ("msync", 26, Kind::Io),
-    ("pause", 34, Kind::Sleep),
-    ("nanosleep", 35, Kind::Sleep),
-    ("accept", 43, Kind::Sleep),
-    ("recvfrom", 45, Kind::Sleep),
-    ("recvmsg", 47, Kind::Sleep),
-    ("wait4", 61, Kind::Sleep),
-    ("semop", 65, Kind::Lock),
-    ("msgrcv", 70, Kind::Sleep),
-    ("flock", 73, Kind::Lock),
-    ("fsync", 74, Kind::Io),
-    ("fdatasync", 75, Kind::Io),
-    ("rt_sigtimedwait", 128, Kind::Sleep),
-    ("rt_sigsuspend", 130, Kind::Sleep),
-    ("sync", 162, Kind::Io),
-    ("futex", 202, Kind::Lock),
-    ("io_getevents", 208, Kind::Sleep),
-    ("semtimedop", 220, Kind::Lock),
-    ("clock_nanosleep", 230, Kind::Sleep),
-    ("epoll_wait", 232, Kind::Sleep),
-    ("mq_timedreceive", 243, Kind::Sleep),
-    ("waitid", 247, Kind::Sleep),
-    ("pselect6", 270, Kind::Sleep),
-    ("ppoll", 271, Kind::Sleep),
-    ("sync_file_range", 277, Kind::Io),
-    ("epoll_pwait", 281, Kind::Sleep),
-    ("accept4", 288, Kind::Sleep),
-    ("recvmmsg", 299, Kind::Sleep),
-    ("syncfs", 306, Kind::Io),
-    ("io_pgetevents", 333, Kind::Sleep),
-    ("io_uring_enter", 426, Kind::Sleep),
-    ("epoll_pwait2", 441, Kind::Sleep),
-    ("futex_waitv", 449, Kind::Lock),
-    ("futex_wait", 455, Kind::Lock),
-];
-
-/// Others that are worth a name.
-const OTHERS: &[(&str, u32)] = &[
-    ("read", 0),
-    ("write", 1),
-    ("open", 2),
-    ("close", 3),
-    ("mmap", 9),
-    ("mprotect", 10),
-    ("munmap", 11),
-    ("brk", 12),
-    ("ioctl", 16),
-    ("pread64", 17),
-    ("pwrite64", 18),
-    ("readv", 19),
-    ("writev", 20),
-    ("sched_yield", 24),
-    ("mremap", 25),
-    ("madvise", 28),
-    ("getpid", 39),
-    ("sendto", 44),
-    ("sendmsg", 46),
-    ("clone", 56),
-    ("execve", 59),
-    ("exit", 60),
-    ("gettid", 186),
-    ("clock_gettime", 228),
-    ("openat", 257),
-    ("membarrier", 324),
-    ("clone3", 435),
-];
-
-fn known(number: u32) -> Option<&'static (&'static str, u32, Kind)> {
-    SYSCALLS.iter().find(|(_, known, _)| cfg!(target_arch = "x86_64") && *known == number)
-}
-
-/// A system call's name, or its number.
-pub fn syscall_name(number: u32) -> String {
-    let other = || OTHERS.iter().find(|(_, n)| cfg!(target_arch = "x86_64") && *n == number);
-    match known(number).map(|known| known.0).or_else(|| other().map(|other| other.0)) {
-        Some(name) => name.to_owned(),
-        None => format!("system call {number}"),
-    }
-}
-
-/// The system calls in which a thread sleeps because it asked to.
-pub fn voluntary_syscalls() -> Vec<u32> {
-    let asked = SYSCALLS.iter().filter(|(.., kind)| *kind == Kind::Sleep);
-    asked.filter(|_| cfg!(target_arch = "x86_64")).map(|&(_, number, _)| number).collect()
-}
+use crate::kallsyms::Kallsyms;
+use crate::syscalls;
 
 /// What a rule looks for among the functions of a stack.
 enum On {
@@ -233,6 +145,22 @@ pub(super) struct Reason {
     pub evidence: Vec<String>,
 }
 
+/// A bit of [`Wait::state`] (`include/linux/sched.h`).
+const TASK_INTERRUPTIBLE: u32 = 1;
+
+/// What a thread asked to sleep in, by its kernel stack: a read may wait for a device, for a lock or
+/// for another program to say something, and its number does not tell. Of a lock within the read the
+/// stack does not tell either, but for that a thread waits uninterruptibly.
+pub fn sleeps_in(wait: &Wait, kernel: &Kallsyms) -> Option<String> {
+    let flags = &wait.flags;
+    let is_known = flags.preempted || flags.voluntary || flags.stolen || flags.no_wake;
+    if is_known || wait.state & TASK_INTERRUPTIBLE == 0 {
+        return None;
+    }
+    let functions: Vec<_> = wait.kernel.iter().filter_map(|&ip| kernel.name(ip)).collect();
+    by_stack(&functions).and_then(|(kind, by)| (kind == Kind::Sleep).then_some(by))
+}
+
 /// What a wait was for, as far as it was recorded.
 pub(super) fn reason(scene: &Scene<'_>, wait: &Wait) -> Reason {
     let functions: Vec<_> = wait.kernel.iter().filter_map(|&ip| scene.kernel.name(ip)).collect();
@@ -241,7 +169,7 @@ pub(super) fn reason(scene: &Scene<'_>, wait: &Wait) -> Reason {
         evidence.push(format!("kernel stack: {}", scene.stack(&wait.kernel)));
     }
     if let Some(number) = wait.syscall {
-        evidence.push(format!("in system call {number} ({})", syscall_name(number)));
+        evidence.push(format!("in system call {number} ({})", syscalls::name(number)));
     }
     if wait.flags.io {
         evidence.push("it waited for a device (in_iowait)".to_owned());
@@ -253,7 +181,7 @@ pub(super) fn reason(scene: &Scene<'_>, wait: &Wait) -> Reason {
         .unwrap_or_else(|| {
             let kind = if wait.flags.io { Kind::Io } else { Kind::Blocked };
             let by = telling(&functions).map(str::to_owned);
-            (kind, by.or_else(|| wait.syscall.map(syscall_name)).unwrap_or_default())
+            (kind, by.or_else(|| wait.syscall.map(syscalls::name)).unwrap_or_default())
         });
     match kind {
         Kind::Lock | Kind::MmapLock => holder(scene, wait, kind, by, evidence),
@@ -297,7 +225,7 @@ fn by_stack(functions: &[&str]) -> Option<(Kind, String)> {
 }
 
 pub(super) fn by_syscall(number: u32) -> Option<(Kind, String)> {
-    known(number).map(|&(name, _, kind)| (kind, name.to_owned()))
+    syscalls::sleeps_for(number).map(|(kind, name)| (kind, name.to_owned()))
 }
 
 /// Of a lock of the kernel's own: whoever ended the wait was about to release it.
@@ -403,14 +331,5 @@ mod tests {
         }
         assert_eq!(by_stack(&["schedule", "something_new"]), None);
         assert_eq!(telling(&["schedule", "something_new"]), Some("something_new"));
-    }
-
-    #[test]
-    fn sleeps_that_are_asked_for_are_no_locks() {
-        let asked = voluntary_syscalls();
-        assert!(asked.contains(&35) && asked.contains(&232));
-        assert!(!asked.contains(&202) && !asked.contains(&74));
-        assert_eq!(syscall_name(202), "futex");
-        assert_eq!(syscall_name(9999), "system call 9999");
     }
 }

@@ -22,7 +22,7 @@ use paint::Piece;
 use scene::Scene;
 use track::State;
 
-pub use blocked::{syscall_name, voluntary_syscalls};
+pub use blocked::sleeps_in;
 
 /// A stretch of one thread's life that has to be explained.
 #[derive(Clone, Debug, Default)]

@@ -8,6 +8,7 @@ use super::paint::{Piece, paint};
 use super::queue::{Queue, queue};
 use super::scene::{Scene, named};
 use super::track::Off;
+use crate::syscalls;
 
 /// All of `[start, end)`, in which the thread had no CPU.
 pub(super) fn explain(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) -> Vec<Piece> {
@@ -66,7 +67,7 @@ fn short(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) -> Piece {
     });
     let (kind, by) = blocked::by_entry(scene, off.out_ts, off.in_ts)
         .or_else(|| blocked::by_syscall(number?))
-        .unwrap_or((Kind::Blocked, number.map(blocked::syscall_name).unwrap_or_default()));
+        .unwrap_or((Kind::Blocked, number.map(syscalls::name).unwrap_or_default()));
     Piece::new(start, end, kind, by).with(left(scene, off)).with(match off.in_cpu {
         Some(_) => "shorter than the threshold: its wake-up was not kept",
         None => "when it came back was not seen",

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use quietcore_bpf::{Event, Set, Vector, What};
 use quietcore_measure::{Kind, Nanos};
 
-use super::blocked::syscall_name;
 use super::paint::{Piece, paint};
 use super::scene::{Scene, named};
 use super::still;
+use crate::syscalls;
 
 /// How long before an interrupt its sender may have asked for it.
 const SENT_BEFORE: u64 = 1_000_000;
@@ -262,7 +262,7 @@ pub(super) fn own(scene: &Scene<'_>) -> Vec<Piece> {
 pub(super) fn entry(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
     let (tid, since, kind, by, what) = match event.what {
         What::Syscall { tid, number, since } => {
-            (tid, since, Kind::Kernel, syscall_name(number), "sys_exit")
+            (tid, since, Kind::Kernel, syscalls::name(number), "sys_exit")
         }
         What::Reclaim { tid, since } => {
             (tid, since, Kind::Reclaim, "direct reclaim".to_owned(), "mm_vmscan_direct_reclaim")

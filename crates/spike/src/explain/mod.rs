@@ -23,8 +23,7 @@ use quietcore_measure::{Hist, Nanos, Spike, Thread, Validity, Verdict};
 use quietcore_sys::{Host, live};
 use thiserror::Error;
 
-use crate::Monitor;
-use crate::attribute::voluntary_syscalls;
+use crate::{Monitor, syscalls};
 use collect::{Collector, Source};
 pub use rank::{Part, rank};
 use symbols::Symbols;
@@ -192,7 +191,8 @@ pub fn explain(
     (recorder.slots, recorder.room) = (SLOTS, ROOM);
     // A thread may sleep as it likes; a function that sleeps takes that long.
     if let Subject::Thread { .. } = settings.subject {
-        recorder.voluntary = voluntary_syscalls();
+        recorder.voluntary = syscalls::asked_to_sleep();
+        recorder.timed = syscalls::locks();
     }
     let cost = match &settings.subject {
         Subject::Function(target, _) => Some(probe_cost(target)?),

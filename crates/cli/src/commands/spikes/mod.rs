@@ -28,9 +28,6 @@ use metrics::{Metrics, Severity};
 use stream::{Live, Stream};
 use target::Target;
 
-/// How often what was recorded is fetched. Nothing wakes this program in between: waking it at
-/// every spike would disturb what is watched.
-const DRAIN: Duration = Duration::from_millis(20);
 /// How often it looks whether what is watched still lives.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -191,6 +188,7 @@ impl Spikes {
         settings.sets = Set::ALL.into_iter().filter(wanted).collect();
         if !self.include_sleeps {
             settings.voluntary = syscalls::asked_to_sleep();
+            settings.timed = syscalls::locks();
         }
         settings
     }
@@ -235,7 +233,8 @@ impl Spikes {
         let mut looked = start;
         loop {
             let rest = limit.map(|limit| limit.saturating_sub(start.elapsed()));
-            thread::sleep(rest.map_or(DRAIN, |rest| rest.min(DRAIN)));
+            let patience = monitor.patience();
+            thread::sleep(rest.map_or(patience, |rest| rest.min(patience)));
             // Asked before the last drain, so that it misses nothing of what came before.
             let end = if interrupted().load(Ordering::Relaxed) {
                 Some(End::Interrupted)

@@ -2,7 +2,7 @@
 
 use quietcore_bpf::{Health, Set, State};
 use quietcore_measure::{Cell, CpuSet, Section, Table};
-use quietcore_spike::{Monitor, syscalls};
+use quietcore_spike::Monitor;
 use quietcore_sys::sched;
 
 /// The tables beside the spikes.
@@ -37,11 +37,9 @@ fn waits(monitor: &Monitor) -> anyhow::Result<Table> {
 fn sleeps(monitor: &Monitor) -> anyhow::Result<Table> {
     let title = "Sleeps that were asked for, which are no spikes";
     let mut table = Table::new("spikes_sleeps", title, &["call", "sleeps", "total_ns", "mean_ns"]);
-    for asked in monitor.timeline().sleeps()? {
-        let name = syscalls::name(asked.syscall)
-            .map_or_else(|| format!("system call {}", asked.syscall), str::to_owned);
+    for asked in monitor.sleeps()? {
         let mean = asked.ns / asked.count.max(1);
-        table.rows.push(vec![name.into(), asked.count.into(), asked.ns.into(), mean.into()]);
+        table.rows.push(vec![asked.call.into(), asked.count.into(), asked.ns.into(), mean.into()]);
     }
     Ok(table)
 }
