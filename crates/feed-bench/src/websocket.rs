@@ -192,7 +192,8 @@ struct Count {
 }
 
 fn decode(decoder: &mut Decoder, mut piece: &[u8], read: &mut Count) -> anyhow::Result<()> {
-    while let Some(incoming) = decoder.next(&mut piece)? {
+    while !piece.is_empty() {
+        let Some(incoming) = decoder.next(&mut piece)? else { break };
         let Incoming::Text(text) = incoming else { bail!("{incoming:?} was not sent") };
         read.frames += 1;
         read.bytes += black_box(text).len();

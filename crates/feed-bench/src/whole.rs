@@ -85,7 +85,7 @@ impl Ours {
                 if let Some(laps) = &mut laps {
                     laps.tls(ticks(), self.decoder.is_inside());
                 }
-                loop {
+                while !plain.is_empty() {
                     let incoming = self.decoder.next(&mut plain)?;
                     if let Some(laps) = &mut laps {
                         laps.websocket(ticks());
@@ -117,7 +117,7 @@ impl Ours {
                     };
                     if let Some(laps) = &mut laps {
                         let way = laps.book(ticks());
-                        self.recorder.record(&Passed { symbol: 0, kind, in_read: messages, way });
+                        self.recorder.record(&Passed { kind, way });
                     }
                     messages += 1;
                 }

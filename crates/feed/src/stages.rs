@@ -172,13 +172,18 @@ impl Laps {
     }
 }
 
-const LINE: usize = 10;
+/// A message's way takes one line of the cache: the hot thread's writes go through its caches, and what
+/// they push out are the books.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; 8]);
+
 const UNKNOWN: u64 = u64::MAX;
 
 /// The writing end of a ring of ways; for one thread.
 #[derive(Debug)]
 pub struct Recorder {
-    words: Arc<[AtomicU64]>,
+    lines: Arc<[Line]>,
     mask: u64,
     written: u64,
 }
@@ -186,7 +191,7 @@ pub struct Recorder {
 /// The reading end.
 #[derive(Debug)]
 pub struct Drain {
-    words: Arc<[AtomicU64]>,
+    lines: Arc<[Line]>,
     mask: u64,
     taken: u64,
     missed: u64,
@@ -195,12 +200,8 @@ pub struct Drain {
 /// What the ring holds of one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passed {
-    /// Which instrument, by its place in the list of the engine.
-    pub symbol: u32,
     /// What it was.
     pub kind: Kind,
-    /// Its place among the messages of its read, from 0.
-    pub in_read: u32,
     /// Its way.
     pub way: Way,
 }
@@ -209,32 +210,34 @@ pub struct Passed {
 /// reader counts what it missed.
 pub fn ring(messages: usize) -> (Recorder, Drain) {
     let slots = messages.clamp(2, 1 << 24).next_power_of_two();
-    // The first word is the head: how many were written.
-    let words: Arc<[AtomicU64]> = (0..1 + slots * LINE).map(|_| AtomicU64::new(0)).collect();
+    // The first line is the head: how many were written.
+    let lines: Arc<[Line]> = (0..1 + slots).map(|_| Line::default()).collect();
     let mask = slots as u64 - 1;
-    let recorder = Recorder { words: Arc::clone(&words), mask, written: 0 };
-    (recorder, Drain { words, mask, taken: 0, missed: 0 })
+    let recorder = Recorder { lines: Arc::clone(&lines), mask, written: 0 };
+    (recorder, Drain { lines, mask, taken: 0, missed: 0 })
 }
 
-fn at(mask: u64, number: u64) -> usize {
-    1 + (number & mask) as usize * LINE
+fn line(lines: &[Line], mask: u64, number: u64) -> Option<&[AtomicU64; 8]> {
+    lines.get(1 + (number & mask) as usize).map(|line| &line.0)
+}
+
+/// The first word of a line: whose it is, and what the message was.
+fn head(number: u64, kind: Kind) -> u64 {
+    number << 2 | kind as u64
 }
 
 impl Recorder {
-    /// Stores one message's way: twelve stores.
+    /// Stores one message's way: ten stores.
     #[inline]
     pub fn record(&mut self, passed: &Passed) {
-        let line = at(self.mask, self.written);
-        let Some(line) = self.words.get(line..line + LINE) else { return };
+        let Some(line) = line(&self.lines, self.mask, self.written) else { return };
+        // The number of the message before: that one lies in another line.
+        line[0].store(self.written << 2, Ordering::Relaxed);
         self.written += 1;
-        line[0].store(0, Ordering::Relaxed);
         // A reader that sees any of what follows must see that the line is being written.
         fence(Ordering::Release);
-        let what = u64::from(passed.symbol) << 8 | passed.kind as u64;
         let way = &passed.way;
         let words = [
-            what,
-            u64::from(passed.in_read),
             way.wake.unwrap_or(UNKNOWN),
             way.read,
             way.tls,
@@ -246,15 +249,15 @@ impl Recorder {
         for (slot, word) in line[1..].iter().zip(words) {
             slot.store(word, Ordering::Relaxed);
         }
-        line[0].store(self.written, Ordering::Release);
-        self.words[0].store(self.written, Ordering::Release);
+        line[0].store(head(self.written, passed.kind), Ordering::Release);
+        self.lines[0].0[0].store(self.written, Ordering::Release);
     }
 }
 
 impl Drain {
     /// Hands over what was recorded since the last call, oldest first.
     pub fn drain(&mut self, mut each: impl FnMut(Passed)) {
-        let head = self.words[0].load(Ordering::Acquire);
+        let head = self.lines[0].0[0].load(Ordering::Acquire);
         let oldest = head.saturating_sub(self.mask + 1);
         self.missed += oldest.saturating_sub(self.taken);
         for number in self.taken.max(oldest)..head {
@@ -267,23 +270,20 @@ impl Drain {
     }
 
     fn line(&self, number: u64) -> Option<Passed> {
-        let line = at(self.mask, number);
-        let line = self.words.get(line..line + LINE)?;
-        let is_whole = |order| line[0].load(order) == number + 1;
-        if !is_whole(Ordering::Acquire) {
+        let line = line(&self.lines, self.mask, number)?;
+        let head = line[0].load(Ordering::Acquire);
+        if head >> 2 != number + 1 {
             return None;
         }
-        let mut words = [0; LINE - 1];
+        let mut words = [0; 7];
         for (word, slot) in words.iter_mut().zip(&line[1..]) {
             *word = slot.load(Ordering::Relaxed);
         }
         // What was read before must not have been overwritten meanwhile.
         fence(Ordering::Acquire);
-        let [what, in_read, wake, read, tls, websocket, json, book, since_read] = words;
-        is_whole(Ordering::Relaxed).then(|| Passed {
-            symbol: (what >> 8) as u32,
-            kind: Kind::of(what & 0xff),
-            in_read: in_read as u32,
+        let [wake, read, tls, websocket, json, book, since_read] = words;
+        (line[0].load(Ordering::Relaxed) == head).then(|| Passed {
+            kind: Kind::of(head & 3),
             way: Way {
                 wake: (wake != UNKNOWN).then_some(wake),
                 read,
@@ -448,7 +448,7 @@ mod tests {
 
     fn passed(number: u64) -> Passed {
         let way = Way { wake: (number % 3 > 0).then_some(number), book: number, ..Way::default() };
-        Passed { symbol: number as u32, kind: Kind::of(number % 4), in_read: 7, way }
+        Passed { kind: Kind::of(number % 4), way }
     }
 
     #[test]

@@ -336,8 +336,7 @@ impl<H: Handler> Take for Books<H> {
         let now = self.clock.now();
         let way = laps.book(now);
         let number = symbol.unwrap_or_default();
-        let in_read = arrival.in_read;
-        self.recorder.record(&Passed { symbol: number as u32, kind, in_read, way });
+        self.recorder.record(&Passed { kind, way });
         if let Some(live) = &mut self.live {
             let began = now.saturating_sub(way.since_read + way.read + way.wake.unwrap_or(0));
             let [start, end] = [began, now].map(|ticks| self.clock.monotonic_ns(ticks));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CipherSuite, ClientConfig, RootCertStore};
 
 use super::error::TlsError;
 
@@ -22,13 +22,16 @@ pub enum Roots {
 
 /// TLS 1.3 and 1.2 with ring's cipher suites, certificates verified against `roots`.
 ///
-/// Sessions are resumed between connections that share it.
+/// AES with 128 bits is offered first: it takes ten rounds instead of fourteen, where the server follows
+/// the client's order. Sessions are resumed between connections that share it.
 pub fn client_config(roots: Roots) -> Result<Arc<ClientConfig>, TlsError> {
     let store = match roots {
         Roots::System => system(rustls_native_certs::load_native_certs().certs),
         Roots::File(path) => of_file(&path)?,
     };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut provider = rustls::crypto::ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| !is_short(suite.suite()));
+    let provider = Arc::new(provider);
     let verifier =
         WebPkiServerVerifier::builder_with_provider(Arc::new(store), Arc::clone(&provider))
             .build()
@@ -41,6 +44,10 @@ pub fn client_config(roots: Roots) -> Result<Arc<ClientConfig>, TlsError> {
     // The record path of our own takes the traffic secrets over.
     config.enable_secret_extraction = true;
     Ok(Arc::new(config))
+}
+
+fn is_short(suite: CipherSuite) -> bool {
+    suite.as_str().is_some_and(|name| name.contains("AES_128"))
 }
 
 /// The certificates that are believed, for whoever speaks TLS beside us; none stands for Mozilla's.
@@ -119,5 +126,15 @@ mod tests {
         std::fs::write(&path, certificate().pem().repeat(2)).unwrap();
         assert_eq!(of_file(&path).unwrap().len(), 2);
         assert!(client_config(Roots::File(path)).unwrap().enable_secret_extraction);
+    }
+
+    #[test]
+    fn the_shorter_key_is_offered_first_in_both_versions() {
+        let config = client_config(Roots::System).unwrap();
+        let suites = &config.crypto_provider().cipher_suites;
+        let short: Vec<_> = suites.iter().map(|suite| is_short(suite.suite())).collect();
+        assert!(short.is_sorted_by_key(|is| !is), "{suites:?}");
+        assert_eq!(short.iter().filter(|is| **is).count(), 3);
+        assert_eq!(suites.len(), rustls::crypto::ring::ALL_CIPHER_SUITES.len());
     }
 }

@@ -1,8 +1,11 @@
 //! Whatever goes wrong heals, and no wrong book is shown meanwhile.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
 use std::time::Duration;
 
-use quietcore_feed::engine::{Config, Notice};
+use quietcore_feed::engine::{Address, Config, Notice};
 use quietcore_feed::server::{Channel, Config as VenueConfig};
 use quietcore_feed::tls::RecordPath;
 
@@ -170,5 +173,38 @@ fn a_bad_certificate_is_named_and_nothing_is_said_to_its_owner() {
         assert!(stats.failed_handshakes > 0);
         assert_eq!((found.summary.connections, found.seen.books.len()), (0, 0), "{flaw}");
         println!("{flaw}: {}", found.notices[0]);
+    }
+}
+
+/// What stands between a laptop and a venue on most days: no name, no listener, a portal that wants
+/// a login first.
+#[test]
+fn a_venue_that_cannot_be_reached_is_named_with_what_to_look_at() {
+    let place = Place::new(steady(""));
+    let closed = {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        taken.local_addr().unwrap().port()
+    };
+    let portal = TcpListener::bind("127.0.0.1:0").unwrap();
+    let its_port = portal.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for guest in portal.incoming() {
+            let mut guest = guest.unwrap();
+            let _ = guest.read(&mut [0; 1_024]);
+            let _ = guest.write_all(b"HTTP/1.1 302 Found\r\nLocation: http://login.lan/\r\n\r\n");
+        }
+    });
+    for (host, port, parts) in [
+        ("nowhere.invalid", 443, ["nowhere.invalid: the name cannot be resolved", "check DNS"]),
+        ("127.0.0.1", closed, ["Connection refused", "that something listens there"]),
+        ("127.0.0.1", its_port, ["plain HTTP came back", "captive portal"]),
+    ] {
+        let at = Some(Address { host: host.to_owned(), port });
+        let mut engine = Followed::start(Config { at, ..place.config() });
+        engine.until(host, |_, notices| {
+            let said = words(notices);
+            parts.iter().all(|part| said.contains(part)) && said.contains("trying again in")
+        });
+        assert_eq!(engine.end().summary.connections, 0);
     }
 }
