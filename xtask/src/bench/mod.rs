@@ -45,12 +45,17 @@ pub fn main(args: &Args) -> ExitCode {
 /// Builds the program that attaches the recorder and nothing else. What of it runs in the kernel
 /// is the same in every profile.
 fn attacher() -> Result<PathBuf> {
-    let args = ["build", "--quiet", "--package", "quietcore-bpf", "--example", "attach"];
-    let status = Command::new(env!("CARGO")).args(args).status().context("cargo")?;
+    built(&["--package", "quietcore-bpf", "--example", "attach"], "debug/examples/attach")
+}
+
+/// Builds a program of this tree; where it is then.
+fn built(args: &[&str], program: &str) -> Result<PathBuf> {
+    let status = Command::new(env!("CARGO")).args(["build", "--quiet"]).args(args).status();
+    let status = status.context("cargo")?;
     ensure!(status.success(), "cargo build: {status}");
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    Ok(target.join("debug/examples/attach"))
+    Ok(target.join(program))
 }
 
 /// The recorder, attached by a process of its own on CPU 0, away from what is measured.
