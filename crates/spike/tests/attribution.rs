@@ -291,6 +291,21 @@ fn a_wait_has_three_parts() {
 }
 
 #[test]
+fn a_wait_is_told_by_itself_where_its_events_were_overwritten() {
+    let away = window(1_000, 100_000, false);
+    let futex = Wait { kernel: vec![FUTEX_WAIT], ..wait(1_000, Some(90_000), None, 100_000) };
+    let expected =
+        [(0, 89_000, Kind::Lock, "holder (tid 30)"), (89_000, 10_000, Kind::RunQueue, "")];
+    // All that is left is that the thread came back from a later wait, or left for one before.
+    let later = switch(150_000, 9, 1, VICTIM, NORMAL);
+    let before = Event { cpu: 0, ..switch(500, VICTIM, 2, 9, NORMAL) };
+    for left in [vec![], vec![later], vec![before], vec![before, later]] {
+        let spike = explain(&away, left, vec![futex.clone()]);
+        assert_eq!(parts(&spike), expected);
+    }
+}
+
+#[test]
 fn an_interrupt_holds_no_lock() {
     let away = window(1_000, 100_000, false);
     let mut timed_out =

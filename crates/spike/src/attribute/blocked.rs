@@ -103,6 +103,7 @@ const RULES: &[(On, Kind, &str)] = &[
     (One(&["do_sigtimedwait", "sigsuspend", "__do_sys_pause"]), Kind::Sleep, "a signal"),
     (One(&["io_cqring_wait", "read_events"]), Kind::Sleep, "completions"),
     (One(&["do_msgrcv", "wq_sleep"]), Kind::Sleep, "messages"),
+    (One(&["kvm_vcpu_block", "kvm_vcpu_halt"]), Kind::Sleep, "a halted virtual CPU"),
     (
         One(&[
             "__mutex_lock",
@@ -230,8 +231,9 @@ pub(super) fn by_syscall(number: u32) -> Option<(Kind, String)> {
 
 /// Of a lock of the kernel's own: whoever ended the wait was about to release it.
 fn by_release(scene: &Scene<'_>, wait: &Wait, functions: &[&str]) -> Option<(Kind, String)> {
-    const RELEASES: [&str; 5] =
-        ["rwsem_wake", "__mutex_unlock", "up_read", "up_write", "percpu_up"];
+    // The last is what a reader of a per-CPU semaphore leaves with.
+    const RELEASES: [&str; 6] =
+        ["rwsem_wake", "__mutex_unlock", "up_read", "up_write", "percpu_up", "rcuwait_wake_up"];
     let mut waker = wait.waker_kernel.iter().filter_map(|&ip| scene.kernel.name(ip));
     let released = waker.any(|function| RELEASES.iter().any(|name| function.starts_with(name)));
     released.then(|| (Kind::Lock, telling(functions).unwrap_or_default().to_owned()))

@@ -251,56 +251,62 @@ fn request(scene: &Scene<'_>, cpu: u32, since: u64) -> Option<Request> {
     Some(Request { at: event.ts, by, line: line.trim_end().to_owned() })
 }
 
-/// The thread's own stays in the kernel, on whatever CPU.
+/// The thread's own stays in the kernel within the window, on whatever CPU.
 pub(super) fn own(scene: &Scene<'_>) -> Vec<Piece> {
     let mut layers: Vec<_> = scene.own().iter().filter_map(|event| entry(scene, event)).collect();
     layers.extend(faults(scene));
     layers
 }
 
-/// A stay in the kernel on the thread's own behalf.
-pub(super) fn entry(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
-    let (tid, since, kind, by, what) = match event.what {
-        What::Syscall { tid, number, since } => {
-            (tid, since, Kind::Kernel, syscalls::name(number), "sys_exit")
-        }
-        What::Reclaim { tid, since } => {
-            (tid, since, Kind::Reclaim, "direct reclaim".to_owned(), "mm_vmscan_direct_reclaim")
-        }
-        What::Compaction { tid, since } => {
-            (tid, since, Kind::Reclaim, "compaction".to_owned(), "mm_compaction")
-        }
-        What::MmapLock { tid, since } => (tid, since, Kind::MmapLock, String::new(), "mmap_lock"),
+/// A stay in the kernel on the thread's own behalf, if any of it is within the window.
+fn entry(scene: &Scene<'_>, event: &Event) -> Option<Piece> {
+    let (tid, since) = match event.what {
+        What::Syscall { tid, since, .. }
+        | What::Reclaim { tid, since }
+        | What::Compaction { tid, since }
+        | What::MmapLock { tid, since } => (tid, since.min(event.ts)),
         _ => return None,
     };
-    let since = since.min(event.ts);
+    if tid != scene.tid() || !scene.is_within(since, event.ts) {
+        return None;
+    }
+    let (kind, by, what) = match event.what {
+        What::Syscall { number, .. } => (Kind::Kernel, syscalls::name(number), "sys_exit"),
+        What::Reclaim { .. } => {
+            (Kind::Reclaim, "direct reclaim".to_owned(), "mm_vmscan_direct_reclaim")
+        }
+        What::Compaction { .. } => (Kind::Reclaim, "compaction".to_owned(), "mm_compaction"),
+        _ => (Kind::MmapLock, String::new(), "mmap_lock"),
+    };
     let length = Nanos(event.ts - since);
     let line = format!("{what} CPU {} from {}, {length}", event.cpu, scene.at(since));
-    (tid == scene.tid()).then(|| Piece::new(since, event.ts, kind, by).with(line))
+    Some(Piece::new(since, event.ts, kind, by).with(line))
 }
 
-/// Page faults. Where the end was not seen, a thread that only looks at the clock has seen it when it
-/// looked again.
+/// Page faults within the window. Where the end was not seen, a thread that only looks at the clock
+/// has seen it when it looked again.
 fn faults(scene: &Scene<'_>) -> Vec<Piece> {
-    let mut faults: Vec<Piece> = Vec::new();
-    let mut open = false;
+    let mut faults: Vec<(&Event, u64, Option<u64>)> = Vec::new();
     for event in scene.own() {
         match (event.what, faults.last_mut()) {
-            (What::Fault { address, .. }, _) => {
-                let end = if scene.window.spins { scene.window.end_ns } else { event.ts };
-                let at = scene.at(event.ts);
-                let line = format!("page_fault_user CPU {} at {at}: {address:#x}", event.cpu);
-                let end = end.max(event.ts);
-                faults.push(Piece::new(event.ts, end, Kind::PageFault, "").with(line));
-                open = true;
-            }
-            (What::FaultEnd { .. }, Some(fault)) if open => {
-                fault.end = event.ts;
-                fault.evidence.push(format!("dealt with at {}", scene.at(event.ts)));
-                open = false;
-            }
+            (What::Fault { address, .. }, _) => faults.push((event, address, None)),
+            (What::FaultEnd { .. }, Some((.., end @ None))) => *end = Some(event.ts),
             _ => {}
         }
     }
-    faults
+    let looks = if scene.window.spins { scene.window.end_ns } else { 0 };
+    let piece = |(fault, address, dealt_with): (&Event, u64, Option<u64>)| {
+        let end = dealt_with.unwrap_or(looks).max(fault.ts);
+        if !scene.is_within(fault.ts, end) {
+            return None;
+        }
+        let at = scene.at(fault.ts);
+        let line = format!("page_fault_user CPU {} at {at}: {address:#x}", fault.cpu);
+        let piece = Piece::new(fault.ts, end, Kind::PageFault, "").with(line);
+        Some(match dealt_with {
+            Some(ts) => piece.with(format!("dealt with at {}", scene.at(ts))),
+            None => piece,
+        })
+    };
+    faults.into_iter().filter_map(piece).collect()
 }

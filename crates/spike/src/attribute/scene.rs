@@ -122,6 +122,11 @@ impl<'a> Scene<'a> {
         &self.own
     }
 
+    /// Whether any of `[start, end)` is within the window.
+    pub fn is_within(&self, start: u64, end: u64) -> bool {
+        start < self.window.end_ns && self.window.start_ns < end
+    }
+
     /// What was asked of other CPUs in `[from, to]`, by time.
     pub fn sent(&self, from: u64, to: u64) -> &[&'a Event] {
         let later = &self.sent[self.sent.partition_point(|event| event.ts < from)..];

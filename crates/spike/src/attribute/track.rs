@@ -21,7 +21,7 @@ pub(super) enum State<'a> {
 /// A whole wait, which may reach beyond the window.
 #[derive(Debug, Default)]
 pub(super) struct Off<'a> {
-    /// When the thread left; 0 where that was not seen.
+    /// When the thread left; where that was not seen, when it had last come back, or 0.
     pub out_ts: u64,
     /// When it came back; where that was not seen, when it was first seen at work again, and
     /// `u64::MAX` where it was not.
@@ -92,7 +92,16 @@ fn waits<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
             }),
         }
     }
-    // What was sent knows more than a switch whose other half is missing.
+    // Where switches were overwritten, those that are left say nothing about a wait that is known.
+    for off in offs.iter_mut().filter(|off| off.wait.is_none()) {
+        for wait in scene.seen.waits.iter().filter(mine) {
+            match off.left {
+                _ if wait.in_ts <= off.out_ts || off.in_ts <= wait.out_ts => {}
+                None => off.out_ts = wait.in_ts,
+                Some(_) => off.in_ts = wait.out_ts,
+            }
+        }
+    }
     offs.sort_by_key(|off| (off.out_ts, off.wait.is_none()));
     offs
 }
