@@ -66,71 +66,51 @@ impl Rings {
         (found == seq as u32 && again == found).then_some(event)
     }
 
-    /// What a CPU recorded in `[from, until]`, oldest first, with what says how things stood at
-    /// `from`: who ran, and whether it idled. And whether that is all: the oldest may have been
-    /// overwritten.
-    pub fn between(&self, cpu: u32, from: u64, until: u64) -> (Vec<Event>, bool) {
-        let mut events = Vec::new();
-        if cpu >= self.cpus {
-            return (events, false);
-        }
+    /// What a CPU recorded since a moment, after what says how things stood then: who ran, and
+    /// whether it idled and ticked. [`Batch::lost`] is not 0 where what is kept begins later.
+    pub fn since(&self, cpu: u32, from: u64) -> Batch {
         let head = self.head(cpu);
         let oldest = head.saturating_sub(self.slots) + 1;
-        let newest = self.last_until(cpu, oldest, head, until);
-        // An interrupt may take its slot before what it interrupted is written.
-        let (mut older, mut runner) = (0, false);
-        let (mut begun, mut hole) = (false, false);
-        for seq in (oldest..=newest).rev() {
-            let event = match self.event(cpu, seq) {
-                // The newest may be being written.
-                None => {
-                    hole |= begun;
-                    continue;
-                }
-                Some(Some(event)) if event.ts <= until => event,
-                Some(_) => continue,
+        let first = self.first_since(cpu, oldest, head, from);
+        let mut stood = Vec::new();
+        for seq in (oldest..first).rev() {
+            let Some(event) = self.event(cpu, seq) else { break };
+            let stands = |event: &Event| {
+                matches!(
+                    event.what,
+                    What::Switch { .. } | What::Idle { .. } | What::TickStop { .. }
+                )
             };
-            begun = true;
-            if event.ts >= from {
-                events.push(event);
-                continue;
-            }
-            older += 1;
-            let stands = matches!(
-                event.what,
-                What::Switch { .. } | What::Idle { .. } | What::TickStop { .. }
-            );
-            runner |= matches!(event.what, What::Switch { .. });
-            events.extend(stands.then_some(event));
-            if older >= 4 && runner {
+            stood.extend(event.filter(stands));
+            if stood.last().is_some_and(|event| matches!(event.what, What::Switch { .. })) {
                 break;
             }
         }
-        events.sort_by_key(|event| event.ts);
-        (events, !hole && (older >= 4 || oldest == 1))
+        let mut batch = self.after(cpu, first - 1);
+        batch.lost += u64::from(first == oldest && oldest > 1);
+        batch.events.splice(..0, stood.into_iter().rev());
+        batch
     }
-}
 
-impl Rings {
-    /// Up to which event those until a moment are found: time grows with the number, except for the
-    /// few that an interrupt overtakes.
-    fn last_until(&self, cpu: u32, oldest: u64, head: u64, until: u64) -> u64 {
+    /// The first event since a moment: time grows with the number, except for the few that an
+    /// interrupt overtakes, which are taken as well.
+    fn first_since(&self, cpu: u32, oldest: u64, head: u64, from: u64) -> u64 {
         const OVERTAKEN: u64 = 16;
         let (mut low, mut high) = (oldest, head + 1);
         while low < high {
             let middle = low + (high - low) / 2;
-            let later = match self.event(cpu, middle) {
-                Some(Some(event)) => event.ts > until,
+            let since = match self.event(cpu, middle) {
+                Some(Some(event)) => event.ts >= from,
                 Some(None) => false,
                 // Being written; or overwritten, and then old.
                 None => head - middle < self.slots / 2,
             };
-            match later {
+            match since {
                 true => high = middle,
                 false => low = middle + 1,
             }
         }
-        head.min(low + OVERTAKEN)
+        low.saturating_sub(OVERTAKEN).max(oldest)
     }
 
     /// What a CPU recorded after event number `last`. An event that is being written is left for
@@ -148,6 +128,7 @@ impl Rings {
             }
             batch.last += 1;
         }
+        batch.left = self.head(cpu) - batch.last;
         batch
     }
 }
@@ -161,6 +142,8 @@ pub struct Batch {
     pub last: u64,
     /// How many events had been overwritten.
     pub lost: u64,
+    /// How many were left for the next time.
+    pub left: u64,
 }
 
 fn page() -> usize {

@@ -19,7 +19,7 @@ use crate::runtime::{self, Runtime};
 use crate::sets::{FAULT_END, PROGRAMS, Set, left_out};
 use crate::wait::Wait;
 use crate::watch::Watch;
-use crate::wire::{Event, Pause, Sleeps};
+use crate::wire::{Pause, Sleeps};
 use crate::{BpfError, Health, Kernel, State, kernel, loader};
 
 #[allow(
@@ -278,11 +278,10 @@ impl Timeline {
         pauses
     }
 
-    /// What a CPU recorded in `[from_ns, until_ns]` of CLOCK_MONOTONIC, oldest first, with the last
-    /// switch before it, and whether that is all: of a moment too long ago the oldest have been
-    /// overwritten.
-    pub fn events(&self, cpu: u32, from_ns: u64, until_ns: u64) -> (Vec<Event>, bool) {
-        self.rings.between(cpu, from_ns, until_ns)
+    /// What a CPU recorded since a moment of CLOCK_MONOTONIC, after what says how things stood then.
+    /// Of a moment too long ago the oldest have been overwritten, and [`Batch::lost`] is not 0.
+    pub fn events_since(&self, cpu: u32, from_ns: u64) -> Batch {
+        self.rings.since(cpu, from_ns)
     }
 
     /// What a CPU recorded after event number `last`: for those who want all of it, and ask often

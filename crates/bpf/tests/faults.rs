@@ -34,7 +34,7 @@ fn root_a_fault_ends_before_its_thread_faults_again() {
     std::thread::sleep(Duration::from_millis(300));
 
     let mut events: Vec<_> =
-        (0..timeline.cpus()).flat_map(|cpu| timeline.events(cpu, 0, u64::MAX).0).collect();
+        (0..timeline.cpus()).flat_map(|cpu| timeline.events_after(cpu, 0).events).collect();
     events.sort_by_key(|event| event.ts);
     let (mut open, mut faults, mut ended) = (BTreeMap::new(), 0, 0);
     let mut lengths = Vec::new();

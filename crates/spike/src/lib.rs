@@ -23,6 +23,7 @@ pub mod tally;
 pub mod tape;
 pub mod wake;
 
+mod cpu_log;
 mod crew;
 pub mod fold;
 mod sections;

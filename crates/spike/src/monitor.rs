@@ -10,6 +10,7 @@ use quietcore_measure::{Kind, Nanos, Spike, Thread};
 use quietcore_sys::Host;
 
 use crate::attribute::{Seen, Window, attribute, sleeps_in};
+use crate::cpu_log::CpuLog;
 use crate::kallsyms::Kallsyms;
 use crate::syscalls;
 
@@ -50,6 +51,16 @@ pub struct Monitor {
     asleep: BTreeMap<String, (u64, u64)>,
     in_time: u64,
     fetched: Fetched,
+}
+
+/// A stretch of a thread's life, and where what explains it is to be found.
+struct Question {
+    window: Window,
+    waits: Vec<Wait>,
+    /// From when on events matter.
+    from: u64,
+    /// The thread may have been on any CPU meanwhile.
+    roams: bool,
 }
 
 /// How far the recorder had come when it was last asked.
@@ -99,8 +110,9 @@ impl Monitor {
     /// # Errors
     /// [`BpfError`] where the recorder cannot be read.
     pub fn spikes(&mut self) -> Result<Vec<Spike>, BpfError> {
-        let waits = self.waits()?;
-        Ok(waits.into_iter().map(|wait| self.explain(wait)).collect())
+        let questions: Vec<_> = self.waits()?.into_iter().map(Question::of).collect();
+        let logs = self.logs(&questions);
+        Ok(questions.into_iter().map(|question| self.answer(question, &logs)).collect())
     }
 
     /// The waits over the threshold since the last call, unexplained.
@@ -155,57 +167,44 @@ impl Monitor {
         Ok(all)
     }
 
-    /// What one wait was made of.
-    pub fn explain(&self, wait: Wait) -> Spike {
-        let window = Window {
-            thread: Thread { tid: wait.tid, pid: wait.tgid, comm: wait.comm.to_string() },
-            start_ns: wait.out_ts,
-            end_ns: wait.in_ts,
-            cpu: wait.in_cpu,
-            // Whatever the thread was doing, in this time it did not get to it.
-            spins: wait.flags.stolen,
-        };
-        if wait.flags.stolen {
-            return self.window(&window, Vec::new());
-        }
-        // What CPUs did while it was blocked explains nothing, and may be long overwritten.
-        let asleep = !wait.flags.preempted && !wait.flags.no_wake;
-        let from = wait.waking_ts.or(wait.wakeup_ts).filter(|_| asleep).unwrap_or(wait.out_ts);
-        self.seen_from(from, false, &window, vec![wait])
-    }
-
     /// Explains any stretch of a thread's life that has just ended.
     pub fn window(&self, window: &Window, waits: Vec<Wait>) -> Spike {
-        self.seen_from(window.start_ns, !window.spins, window, waits)
+        let (window, from) = (window.clone(), window.start_ns.saturating_sub(AROUND));
+        let question = Question { roams: !window.spins, window, waits, from };
+        let logs = self.logs(std::slice::from_ref(&question));
+        self.answer(question, &logs)
     }
 
-    /// `roams`: the thread may have been on any CPU meanwhile.
-    fn seen_from(&self, from: u64, roams: bool, window: &Window, waits: Vec<Wait>) -> Spike {
-        let own = |cpu| cpu == window.cpu || waits.iter().any(|wait| concerns(wait, cpu));
-        let (from, until) = (from.saturating_sub(AROUND), window.end_ns.saturating_add(AROUND));
+    /// What CPUs recorded, each read once for all questions.
+    fn logs(&self, questions: &[Question]) -> Vec<Option<CpuLog>> {
+        let read = |cpu| {
+            let asking = questions.iter().filter(|question| self.needs(question, cpu));
+            let from = asking.map(|question| question.from).min()?;
+            Some(CpuLog::of(self.timeline.events_since(cpu, from), |_| true))
+        };
+        (0..self.timeline.cpus()).map(read).collect()
+    }
+
+    /// Whether what a CPU recorded has to be looked at.
+    fn needs(&self, question: &Question, cpu: u32) -> bool {
+        question.roams || question.is_own(cpu) || self.sets.contains(&Set::Ipi)
+    }
+
+    fn answer(&self, question: Question, logs: &[Option<CpuLog>]) -> Spike {
+        let window = &question.window;
         let mut seen = Seen { sets: self.sets.clone(), ..Seen::default() };
-        for cpu in 0..self.timeline.cpus() {
-            let own = own(cpu);
-            if !own && !roams && !self.sets.contains(&Set::Ipi) {
-                continue;
-            }
-            let (events, whole) = self.timeline.events(cpu, from, until);
-            // Elsewhere only the thread itself counts, and what was sent to where it is.
-            let tid = window.thread.tid;
-            let counts = |event: &Event| match event.what {
-                What::Switch { from, to, .. } => own || from == tid || to == tid,
-                What::IpiSent { .. } => true,
-                _ => own,
-            };
-            seen.events.extend(events.into_iter().filter(counts));
-            if own && !whole {
+        for (cpu, log) in (0..).zip(logs) {
+            let (own, Some(log)) = (question.is_own(cpu), log) else { continue };
+            let events = log.between(question.from, window.end_ns.saturating_add(AROUND));
+            seen.events.extend(events.filter(|event| question.concerns(event, own)));
+            if own && !log.is_whole(question.from, window.end_ns) {
                 seen.incomplete = Some(format!("events of CPU {cpu} were overwritten"));
             }
         }
         let during = |pause: &&Pause| pause.end > window.start_ns && pause.start < window.end_ns;
         let ours = |pause: &&Pause| pause.tgid == window.thread.pid && during(pause);
         seen.pauses = self.pauses.iter().filter(ours).copied().collect();
-        seen.waits = waits;
+        seen.waits = question.waits;
         attribute(window, &seen, &self.kernel)
     }
 
@@ -240,10 +239,50 @@ impl Monitor {
     }
 }
 
-/// Whether what a CPU did matters for a wait. Of one that is throttled, the quota may come back
-/// anywhere.
-fn concerns(wait: &Wait, cpu: u32) -> bool {
-    wait.flags.throttled || [wait.out_cpu, wait.wakeup_cpu, wait.in_cpu].contains(&cpu)
+impl Question {
+    /// What one wait was made of.
+    fn of(wait: Wait) -> Self {
+        let window = Window {
+            thread: Thread { tid: wait.tid, pid: wait.tgid, comm: wait.comm.to_string() },
+            start_ns: wait.out_ts,
+            end_ns: wait.in_ts,
+            cpu: wait.in_cpu,
+            // Whatever the thread was doing, in this time it did not get to it.
+            spins: wait.flags.stolen,
+        };
+        // What CPUs did while it was blocked explains nothing, and may be long overwritten.
+        let asleep = !wait.flags.preempted && !wait.flags.no_wake && !wait.flags.stolen;
+        let from = wait.waking_ts.or(wait.wakeup_ts).filter(|_| asleep).unwrap_or(wait.out_ts);
+        let waits = if wait.flags.stolen { Vec::new() } else { vec![wait] };
+        Self { window, waits, from: from.saturating_sub(AROUND), roams: false }
+    }
+
+    /// Whether the thread was on a CPU, or was to come to it. Where it is throttled, the quota may come
+    /// back anywhere.
+    fn is_own(&self, cpu: u32) -> bool {
+        let concerns = |wait: &Wait| {
+            wait.flags.throttled || [wait.out_cpu, wait.wakeup_cpu, wait.in_cpu].contains(&cpu)
+        };
+        cpu == self.window.cpu || self.waits.iter().any(concerns)
+    }
+
+    /// Whether an event may matter. Of CPUs that are not its own only the thread itself counts, and
+    /// what was sent to where it is. Around a wait count also how things stood when it began, which
+    /// interrupts had come before, and what the thread ended after it.
+    fn concerns(&self, event: &Event, own: bool) -> bool {
+        let tid = self.window.thread.tid;
+        let is_within = self.waits.is_empty()
+            || (self.from.saturating_add(AROUND)..=self.window.end_ns).contains(&event.ts);
+        match event.what {
+            What::Switch { from, to, .. } => own || from == tid || to == tid,
+            What::IpiSent { .. } => true,
+            What::Idle { .. } | What::TickStop { .. } | What::Vector { .. } => own,
+            What::Reclaim { tid: of, .. }
+            | What::Compaction { tid: of, .. }
+            | What::MmapLock { tid: of, .. } => own && (is_within || of == tid),
+            _ => own && is_within,
+        }
+    }
 }
 
 /// Back before a quarter of the ring is new, if it goes on as it did.

@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 
-use quietcore_bpf::{BpfError, Event, Pause, Set, Timeline, Wait, What};
+use quietcore_bpf::{BpfError, Pause, Set, Timeline, Wait, What};
 use quietcore_measure::{CpuSet, Spike};
 use quietcore_sys::Host;
 
 use crate::attribute::{Seen, Window, attribute};
+use crate::cpu_log::CpuLog;
 use crate::kallsyms::Kallsyms;
 
 /// How long before a window its events are looked at: what runs when it begins came earlier.
@@ -31,15 +32,14 @@ pub struct Tape {
     kernel: Kallsyms,
 }
 
-/// What one CPU recorded.
+/// What of one CPU is kept.
 #[derive(Debug)]
 struct Track {
     /// Whether all of it is kept, or only what it did to other CPUs.
     whole: bool,
-    events: VecDeque<Event>,
+    log: CpuLog,
+    /// The last event that was read.
     last: u64,
-    /// Stretches of which events are missing.
-    holes: Vec<(u64, u64)>,
 }
 
 impl Tape {
@@ -48,9 +48,8 @@ impl Tape {
         let kernel = host.read("/proc/kallsyms").map(|text| Kallsyms::parse(&text));
         let track = |cpu: u32| Track {
             whole: whole.contains(cpu as usize),
-            events: VecDeque::new(),
+            log: CpuLog::default(),
             last: timeline.recorded(cpu),
-            holes: Vec::new(),
         };
         let tracks = (0..timeline.cpus()).map(track).collect();
         let sets = timeline.sets();
@@ -79,11 +78,7 @@ impl Tape {
     /// Drops what ended before a moment.
     pub fn forget(&mut self, before_ns: u64) {
         let old = before_ns.saturating_sub(BEFORE);
-        for track in &mut self.tracks {
-            while track.events.front().is_some_and(|event| event.ts < old) {
-                track.events.pop_front();
-            }
-        }
+        self.tracks.iter_mut().for_each(|track| track.log.forget(old));
         self.waits.retain(|wait| wait.in_ts >= old);
         self.pauses.retain(|pause| pause.end >= old);
     }
@@ -95,13 +90,12 @@ impl Tape {
         for (cpu, track) in self.tracks.iter().enumerate() {
             let own = cpu == window.cpu as usize;
             if own || !track.whole {
-                seen.events.extend(track.between(from, window.end_ns + AFTER));
+                seen.events.extend(track.log.between(from, window.end_ns + AFTER));
             }
-            if own && track.holes.iter().any(|&(a, b)| a < window.end_ns && window.start_ns < b) {
+            if own && !track.log.is_whole(window.start_ns, window.end_ns) {
                 seen.incomplete = Some(format!("events of CPU {cpu} were overwritten"));
             }
         }
-        seen.events.sort_by_key(|event| event.ts);
         let tid = window.thread.tid;
         let overlaps = |wait: &&Wait| {
             wait.tid == tid && wait.out_ts < window.end_ns && window.start_ns < wait.in_ts
@@ -121,26 +115,8 @@ impl Track {
     fn pull(&mut self, timeline: &Timeline, cpu: u32) {
         let batch = timeline.events_after(cpu, self.last);
         self.last = batch.last;
-        if batch.lost > 0 {
-            let from = self.events.back().map_or(0, |event| event.ts);
-            let to = batch.events.first().map_or(u64::MAX, |event| event.ts);
-            self.holes.push((from, to));
-        }
-        let reaches_out = |event: &Event| matches!(event.what, What::IpiSent { .. });
         let whole = self.whole;
-        self.events.extend(batch.events.into_iter().filter(|e| whole || reaches_out(e)));
-        while self.events.len() > ROOM {
-            let gone = self.events.pop_front().map_or(0, |event| event.ts);
-            match self.holes.first_mut() {
-                Some(first) if first.0 == 0 => first.1 = first.1.max(gone),
-                _ => self.holes.insert(0, (0, gone)),
-            }
-        }
-    }
-
-    /// Events between two moments. They are in the order of writing, which is nearly that of time.
-    fn between(&self, from: u64, to: u64) -> impl Iterator<Item = Event> {
-        let begin = self.events.partition_point(|event| event.ts < from);
-        self.events.iter().skip(begin).take_while(move |event| event.ts <= to).copied()
+        self.log.append(batch, |event| whole || matches!(event.what, What::IpiSent { .. }));
+        self.log.shorten(ROOM);
     }
 }

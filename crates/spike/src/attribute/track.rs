@@ -97,8 +97,8 @@ fn waits<'a>(scene: &Scene<'a>) -> Vec<Off<'a>> {
         for wait in scene.seen.waits.iter().filter(mine) {
             match off.left {
                 _ if wait.in_ts <= off.out_ts || off.in_ts <= wait.out_ts => {}
-                None => off.out_ts = wait.in_ts,
-                Some(_) => off.in_ts = wait.out_ts,
+                None => off.out_ts = wait.in_ts.min(off.in_ts),
+                Some(_) => off.in_ts = wait.out_ts.max(off.out_ts),
             }
         }
     }
