@@ -18,7 +18,7 @@ LAB = qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils debootstrap=deboots
 LINTERS = cargo-clippy=rust-clippy
 TESTS = $(COMPILER) /usr/include/openssl/ssl.h=libssl-dev $(LINTERS) $(LAB) /etc/grub.d/10_linux=grub-common \
 	shellcheck=shellcheck strace=strace ansible-playbook=ansible-core \
-	java=default-jdk-headless go=golang-go openssl=openssl \
+	java=default-jdk-headless go=golang-go openssl=openssl nats-server=nats-server \
 	/usr/lib/python3/dist-packages/websockets=python3-websockets \
 	/usr/lib/python3/dist-packages/aiohttp=python3-aiohttp
 

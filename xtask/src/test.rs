@@ -42,19 +42,38 @@ const FORMAT: Step = Step {
 };
 const LINTS: Step = cargo(
     "lints",
-    &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"],
+    &[
+        "clippy",
+        "--workspace",
+        "--all-features",
+        "--all-targets",
+        "--quiet",
+        "--",
+        "--deny",
+        "warnings",
+    ],
 );
 const LAYERS: Step = cargo("layers", &["xtask", "layers"]);
-const UNIT: Step = cargo("unit tests", &["test", "--workspace", "--lib", "--bins", "--quiet"]);
-const TESTS: Step = cargo("tests", &["test", "--workspace", "--no-fail-fast", "--quiet"]);
+const UNIT: Step =
+    cargo("unit tests", &["test", "--workspace", "--all-features", "--lib", "--bins", "--quiet"]);
+const TESTS: Step =
+    cargo("tests", &["test", "--workspace", "--all-features", "--no-fail-fast", "--quiet"]);
 /// What changes the host, pins or is denied needs root; such tests are ignored without it.
 const ROOT_TESTS: Step = cargo(
     "tests, those for root among them",
-    &["test", "--workspace", "--no-fail-fast", "--quiet", "--", "--include-ignored"],
+    &[
+        "test",
+        "--workspace",
+        "--all-features",
+        "--no-fail-fast",
+        "--quiet",
+        "--",
+        "--include-ignored",
+    ],
 );
 const DOCS: Step = Step {
     environment: &[("RUSTDOCFLAGS", "--deny warnings")],
-    ..cargo("docs", &["doc", "--workspace", "--no-deps", "--quiet"])
+    ..cargo("docs", &["doc", "--workspace", "--all-features", "--no-deps", "--quiet"])
 };
 const DENY: Step = cargo(
     "licences and sources",

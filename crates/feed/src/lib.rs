@@ -13,6 +13,8 @@
 #![forbid(unsafe_code)]
 
 pub mod book;
+#[cfg(feature = "nats")]
+pub mod broker;
 pub mod commands;
 pub mod engine;
 pub mod fixed;

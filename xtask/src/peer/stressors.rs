@@ -72,7 +72,13 @@ const BESIDE: &[Beside] = &[
     beside("timer", &["--timer-freq", "1000"], Here, &["preempted", "timer"]),
     beside("fault", &[], Here, &["preempted"]),
     beside("malloc", &[], Here, &["preempted"]),
-    beside("hdd", &["--hdd-opts", "fsync", "--hdd-bytes", "16m"], Here, &["preempted"]),
+    // Its disk's interrupts come to where the requests were made.
+    beside(
+        "hdd",
+        &["--hdd-opts", "fsync", "--hdd-bytes", "16m"],
+        Here,
+        &["preempted", "hard_irq", "softirq"],
+    ),
     beside("tlb-shootdown", &[], Everywhere, &["tlb_shootdown", "preempted"]),
     beside("fork", &[], Elsewhere, &["ipi", "preempted", "tlb_shootdown"]),
     beside("udp", &[], ElsewhereRps, &["softirq"]),
@@ -100,8 +106,9 @@ const WATCHED: &[Watched] = &[
     watched("sync-file", &["--sync-file-bytes", "32m"], &["io"]),
 ];
 
-/// What does not count there.
-const OF_THE_CPU: [&str; 3] = ["preempted", "run_queue", "wake_ipi"];
+/// What does not count there: all that lies between the wake-up and the switch.
+const OF_THE_CPU: [&str; 8] =
+    ["preempted", "run_queue", "wake_ipi", "idle_exit", "tick", "timer", "softirq", "hard_irq"];
 
 /// Runs all of it and prints Markdown.
 pub fn run(options: &Options, work: &Path, quietcore: &Path) -> Result<()> {

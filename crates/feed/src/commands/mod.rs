@@ -4,6 +4,7 @@ mod bench;
 mod capacity;
 mod live;
 mod made_up;
+mod nats;
 mod replay;
 mod run;
 mod sections;
@@ -33,6 +34,7 @@ enum Command {
     Venue(serve::Venue),
     Replay(replay::Replay),
     Watch(watch::Watch),
+    Nats(nats::Nats),
     Capacity(capacity::Capacity),
     Bench(bench::Bench),
 }
@@ -48,6 +50,7 @@ impl Cli {
             Command::Venue(command) => command.run(),
             Command::Replay(command) => command.run(),
             Command::Watch(command) => command.run(),
+            Command::Nats(command) => command.run(),
             Command::Capacity(command) => command.run(),
             Command::Bench(command) => command.run(),
         }

@@ -35,7 +35,22 @@ pub struct Watch {
     /// The engine's process [default: the only one that publishes]
     pid: Option<u32>,
 
-    /// What to print
+    #[command(flatten)]
+    wanted: Wanted,
+
+    /// How a line looks
+    #[arg(long, value_name = "FORM", default_value = "text")]
+    lines: Lines,
+
+    /// How long [default: until Ctrl-C, or until the engine ends]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    duration: Option<Nanos>,
+}
+
+/// Which events.
+#[derive(Args, Debug)]
+pub(super) struct Wanted {
+    /// What of an instrument
     #[arg(
         long,
         value_name = "WHAT",
@@ -47,17 +62,17 @@ pub struct Watch {
     /// Only these instruments
     #[arg(long, value_name = "SYMBOLS", value_delimiter = ',')]
     symbols: Vec<String>,
-
-    /// How a line looks
-    #[arg(long, value_name = "FORM", default_value = "text")]
-    lines: Lines,
-
-    /// How long [default: until Ctrl-C, or until the engine ends]
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    duration: Option<Nanos>,
 }
 
-/// What of an instrument is printed.
+impl Wanted {
+    pub fn takes(&self, event: &Event<'_>) -> bool {
+        self.what.contains(&kind(event))
+            && (self.symbols.is_empty()
+                || self.symbols.iter().any(|symbol| symbol.eq_ignore_ascii_case(event.symbol)))
+    }
+}
+
+/// What of an instrument there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kind {
     /// The best levels of a proven book
@@ -113,23 +128,25 @@ impl Watch {
     }
 
     fn add(&self, event: &Event<'_>, text: &mut String) {
-        let is_wanted = self.what.contains(&kind(event))
-            && (self.symbols.is_empty()
-                || self.symbols.iter().any(|symbol| symbol.eq_ignore_ascii_case(event.symbol)));
-        if !is_wanted {
+        if !self.wanted.takes(event) {
             return;
         }
-        let age = Nanos(KernelClock::Monotonic.now().saturating_sub(event.published_ns));
+        let age = age(event);
         // A String takes everything.
         let _ = match self.lines {
             Lines::Text => writeln!(text, "{:<14} {}  ({age} ago)", event.symbol, words(event)),
-            Lines::Json => writeln!(text, "{}", object(event, age)),
+            Lines::Json => writeln!(text, "{}", object(event, age).1),
         };
     }
 }
 
+/// How old it is.
+pub(super) fn age(event: &Event<'_>) -> Nanos {
+    Nanos(KernelClock::Monotonic.now().saturating_sub(event.published_ns))
+}
+
 /// The process that publishes, where there is no other.
-fn only() -> anyhow::Result<u32> {
+pub(super) fn only() -> anyhow::Result<u32> {
     let folder = fs::read_dir("/dev/shm").context("/dev/shm")?;
     let names = folder.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let pids: Vec<u32> =
@@ -182,8 +199,8 @@ fn taker(side: Side) -> &'static str {
     }
 }
 
-/// Numbers that are exact are text, as the venues write them.
-fn object(event: &Event<'_>, age: Nanos) -> Value {
+/// Its kind, and all of it. Numbers that are exact are text, as the venues write them.
+pub(super) fn object(event: &Event<'_>, age: Nanos) -> (&'static str, Value) {
     let level = |level: &Level| json!([level.price.to_string(), level.quantity.to_string()]);
     let side = |levels: &[Level]| levels.iter().map(level).collect::<Vec<_>>();
     let (name, what) = match &event.what {
@@ -215,7 +232,8 @@ fn object(event: &Event<'_>, age: Nanos) -> Value {
             )
         }
     };
-    json!({
+    let object = json!({
         "symbol": event.symbol, "published_ns": event.published_ns, "age_ns": age.0, name: what
-    })
+    });
+    (name, object)
 }
