@@ -8,6 +8,9 @@ use memmap2::{MmapOptions, MmapRaw};
 
 use crate::wire::{CPU, EVENT, Event, What};
 
+/// An interrupt overtakes what it interrupts by no more events than these.
+const OVERTAKEN: u64 = 16;
+
 /// The rings of all CPUs, read-only.
 #[derive(Debug)]
 pub(crate) struct Rings {
@@ -66,12 +69,14 @@ impl Rings {
         (found == seq as u32 && again == found).then_some(event)
     }
 
-    /// What a CPU recorded since a moment, after what says how things stood then: who ran, and
-    /// whether it idled and ticked. [`Batch::lost`] is not 0 where what is kept begins later.
-    pub fn since(&self, cpu: u32, from: u64) -> Batch {
+    /// What a CPU recorded in `[from, until]`, and a little more, after what says how things stood at
+    /// `from`: who ran, and whether it idled and ticked. [`Batch::lost`] is not 0 where it is not
+    /// known to be all since then.
+    pub fn between(&self, cpu: u32, from: u64, until: u64) -> Batch {
         let head = self.head(cpu);
         let oldest = head.saturating_sub(self.slots) + 1;
-        let first = self.first_since(cpu, oldest, head, from);
+        let first = self.first_since(cpu, oldest, head, from).saturating_sub(OVERTAKEN).max(oldest);
+        let last = self.first_since(cpu, first, head, until.saturating_add(1)) + OVERTAKEN;
         let mut stood = Vec::new();
         for seq in (oldest..first).rev() {
             let Some(event) = self.event(cpu, seq) else { break };
@@ -86,16 +91,17 @@ impl Rings {
                 break;
             }
         }
-        let mut batch = self.after(cpu, first - 1);
+        let mut batch = self.read(cpu, first - 1, last.min(head));
         batch.lost += u64::from(first == oldest && oldest > 1);
-        batch.events.splice(..0, stood.into_iter().rev());
+        if batch.lost == 0 {
+            batch.events.splice(..0, stood.into_iter().rev());
+        }
         batch
     }
 
     /// The first event since a moment: time grows with the number, except for the few that an
-    /// interrupt overtakes, which are taken as well.
+    /// interrupt overtakes.
     fn first_since(&self, cpu: u32, oldest: u64, head: u64, from: u64) -> u64 {
-        const OVERTAKEN: u64 = 16;
         let (mut low, mut high) = (oldest, head + 1);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -110,25 +116,34 @@ impl Rings {
                 false => low = middle + 1,
             }
         }
-        low.saturating_sub(OVERTAKEN).max(oldest)
+        low
     }
 
-    /// What a CPU recorded after event number `last`. An event that is being written is left for
-    /// the next time, with all that come after it.
+    /// What a CPU recorded after event number `last`.
     pub fn after(&self, cpu: u32, last: u64) -> Batch {
-        let head = self.head(cpu);
-        let oldest = head.saturating_sub(self.slots);
+        self.read(cpu, last, self.head(cpu))
+    }
+
+    /// The events after number `last`, up to number `end`. One that is being written is left for the
+    /// next time, with all that come after it; what came before one that was overwritten is lost, too,
+    /// so that nothing is missing between those that are handed over.
+    fn read(&self, cpu: u32, last: u64, end: u64) -> Batch {
+        let oldest = end.saturating_sub(self.slots);
         let mut batch = Batch { last: last.max(oldest), ..Batch::default() };
-        batch.lost = batch.last.saturating_sub(last);
-        while batch.last < head {
+        let mut whole_from = batch.last;
+        while batch.last < end {
             match self.event(cpu, batch.last + 1) {
                 Some(event) => batch.events.extend(event),
-                None if self.head(cpu).saturating_sub(batch.last) > self.slots => batch.lost += 1,
+                None if self.head(cpu).saturating_sub(batch.last) > self.slots => {
+                    batch.events.clear();
+                    whole_from = batch.last + 1;
+                }
                 None => break,
             }
             batch.last += 1;
         }
-        batch.left = self.head(cpu) - batch.last;
+        batch.lost = whole_from.saturating_sub(last);
+        batch.left = end.saturating_sub(batch.last);
         batch
     }
 }
@@ -142,7 +157,7 @@ pub struct Batch {
     pub last: u64,
     /// How many events had been overwritten.
     pub lost: u64,
-    /// How many were left for the next time.
+    /// How many were left for the next time: the first of them was being written.
     pub left: u64,
 }
 

@@ -278,10 +278,11 @@ impl Timeline {
         pauses
     }
 
-    /// What a CPU recorded since a moment of CLOCK_MONOTONIC, after what says how things stood then.
-    /// Of a moment too long ago the oldest have been overwritten, and [`Batch::lost`] is not 0.
-    pub fn events_since(&self, cpu: u32, from_ns: u64) -> Batch {
-        self.rings.since(cpu, from_ns)
+    /// What a CPU recorded between two moments of CLOCK_MONOTONIC and a little beyond, after what says
+    /// how things stood at the first. [`Batch::lost`] is not 0 where something may have been
+    /// overwritten.
+    pub fn events(&self, cpu: u32, from_ns: u64, until_ns: u64) -> Batch {
+        self.rings.between(cpu, from_ns, until_ns)
     }
 
     /// What a CPU recorded after event number `last`: for those who want all of it, and ask often

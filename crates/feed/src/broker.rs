@@ -1,11 +1,13 @@
 //! A NATS broker to publish to. It takes what comes while it is there; what came while it was away is
 //! of no use any more.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, ServerAddr};
+use percent_encoding::percent_decode_str;
 use tokio::runtime::{self, Runtime};
 use tokio::time::{sleep, timeout};
 
@@ -13,11 +15,12 @@ use tokio::time::{sleep, timeout};
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A broker that takes nothing for so long is away.
 const STALLED: Duration = Duration::from_millis(250);
+/// So many may be under way: they are all that comes late after a broker was away.
+const UNDER_WAY: usize = 128;
 /// How often it has to show that it is there; it is away after three times.
 const PING_EVERY: Duration = Duration::from_secs(2);
 
 /// Where the broker is, and how it knows us.
-#[derive(Clone, Debug)]
 pub struct Settings {
     /// `nats://host:4222` or `tls://host:4222`, with `user:password@` or `token@` in front of the host;
     /// those of the first server that has any are for all.
@@ -28,13 +31,31 @@ pub struct Settings {
     pub roots: Option<PathBuf>,
 }
 
+/// Without passwords.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("servers", &self.hosts()).finish_non_exhaustive()
+    }
+}
+
+impl Settings {
+    fn hosts(&self) -> String {
+        self.servers.iter().map(|server| host(server)).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// An address without the password that may be in it.
+fn host(server: &str) -> &str {
+    server.rsplit_once('@').map_or(server, |(_, host)| host)
+}
+
 /// Why there is no broker.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokerError {
     /// An address that is none.
     #[error("{server}: an address looks like nats://127.0.0.1:4222")]
     Address {
-        /// As it was given.
+        /// As it was given, without what is in front of the host.
         server: String,
         /// Why.
         source: std::io::Error,
@@ -54,6 +75,12 @@ pub enum BrokerError {
         servers: String,
         /// Why.
         source: async_nats::ConnectError,
+    },
+    /// Somebody took the connection and said nothing.
+    #[error("no NATS broker at {servers}: it says nothing for {PATIENCE:?}")]
+    Silent {
+        /// All that were tried.
+        servers: String,
     },
     /// No threads or sockets are to be had.
     #[error("starting the client")]
@@ -116,8 +143,11 @@ impl Broker {
         self.runtime.block_on(async { sleep(time).await });
     }
 
-    /// Ends when the broker has everything; `false` where it does not take it.
+    /// Ends when everything is on its way; `false` where the broker is away.
     pub fn close(self) -> bool {
+        if !self.is_there() {
+            return false;
+        }
         let flushed = self.runtime.block_on(async { timeout(PATIENCE, self.client.flush()).await });
         self.is_there() && matches!(flushed, Ok(Ok(())))
     }
@@ -127,18 +157,20 @@ async fn connect(settings: &Settings) -> Result<Client, BrokerError> {
     let address = |server: &String| {
         server
             .parse::<ServerAddr>()
-            .map_err(|source| BrokerError::Address { server: server.clone(), source })
+            .map_err(|source| BrokerError::Address { server: host(server).to_owned(), source })
     };
     let servers: Vec<_> = settings.servers.iter().map(address).collect::<Result<_, _>>()?;
     let mut options = ConnectOptions::new()
         .name("quietcore-feed")
         .connection_timeout(PATIENCE)
+        .client_capacity(UNDER_WAY)
         .ping_interval(PING_EVERY);
     // The client does not take them from the address itself. A name alone is a token.
     let named = servers.iter().find_map(|server| Some((server.username()?, server.password())));
+    let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     options = match named {
-        Some((user, Some(password))) => options.user_and_password(user.into(), password.into()),
-        Some((token, None)) => options.token(token.into()),
+        Some((user, Some(password))) => options.user_and_password(plain(user), plain(password)),
+        Some((token, None)) => options.token(plain(token)),
         None => options,
     };
     if let Some(path) = &settings.credentials {
@@ -148,13 +180,10 @@ async fn connect(settings: &Settings) -> Result<Client, BrokerError> {
     if let Some(roots) = &settings.roots {
         options = options.add_root_certificates(roots.clone());
     }
-    let connected = options.connect(servers).await;
-    connected.map_err(|source| {
-        // Not with the password that may be in it.
-        let names = settings.servers.iter().map(|server| match server.rsplit_once('@') {
-            Some((_, host)) => host,
-            None => server.as_str(),
-        });
-        BrokerError::Connect { servers: names.collect::<Vec<_>>().join(", "), source }
-    })
+    match timeout(PATIENCE, options.connect(servers)).await {
+        Ok(connected) => {
+            connected.map_err(|source| BrokerError::Connect { servers: settings.hosts(), source })
+        }
+        Err(_) => Err(BrokerError::Silent { servers: settings.hosts() }),
+    }
 }

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -129,8 +130,15 @@ fn said(lines: &Receiver<String>, part: &str) {
     while !lines.recv_timeout(PATIENCE).expect(part).contains(part) {}
 }
 
+/// Below those that the kernel gives to whoever connects, for it is used again.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static LAST: AtomicU16 = AtomicU16::new(20_000);
+    loop {
+        let port = LAST.fetch_add(1, Ordering::Relaxed);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 #[test]
@@ -170,7 +178,8 @@ fn consumers_see_all_that_a_broker_was_there_for_and_how_much_it_was_not() {
     drop(broker);
     said(&lines, "the broker is away");
     let last_unsent = publish(20);
-    thread::sleep(Duration::from_millis(100));
+    // It is given time to read them.
+    thread::sleep(Duration::from_secs(1));
     let broker = Broker::start(port, &[]);
     said(&lines, "the broker is back");
     let mut consumer = Consumer::of(&broker);
@@ -227,7 +236,7 @@ fn what_keeps_it_from_a_broker_is_said_in_one_line() {
     let nowhere = format!("nats://user:secret@127.0.0.1:{}", free_port());
     let cases: [(&str, &[&str], &str); 4] = [
         (&nowhere, &[], "no NATS broker at 127.0.0.1"),
-        ("http://a b", &[], "looks like nats://127.0.0.1:4222"),
+        ("http://user:secret@a b", &[], "a b: an address looks like nats://127.0.0.1:4222"),
         (&nowhere, &["--credentials", "/nowhere.creds"], "/nowhere.creds: no NATS credentials"),
         (&nowhere, &["--subject", "a..b"], "words with dots between them"),
     ];

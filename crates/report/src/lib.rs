@@ -7,6 +7,7 @@ mod curve;
 pub mod flame;
 mod html;
 mod json;
+mod perfetto;
 mod pprof;
 mod spikes;
 mod text;
@@ -18,6 +19,7 @@ use std::str::FromStr;
 use quietcore_measure::Run;
 
 pub use json::{ReadError, parse, schema};
+pub use perfetto::perfetto;
 pub use pprof::pprof;
 pub use spikes::line as spike_line;
 

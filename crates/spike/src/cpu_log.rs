@@ -55,15 +55,20 @@ impl CpuLog {
     pub fn forget(&mut self, before: u64) {
         let old = self.events.partition_point(|event| event.ts < before);
         self.events.drain(..old);
+        self.holes.retain(|hole| hole.1 >= before);
     }
 
     /// The events in `[from, until]`, after what says how things stood at `from`: who ran, whether
     /// the CPU idled, and why it ticked.
     pub fn between(&self, from: u64, until: u64) -> impl Iterator<Item = &Event> {
         const ENOUGH: usize = 4;
+        // A CPU may go without a switch for long.
+        const FAR: usize = 1 << 10;
         let first = self.events.partition_point(|event| event.ts < from);
         let is_switch = |event: &Event| matches!(event.what, What::Switch { .. });
-        let switch = self.events.range(..first).rposition(is_switch).unwrap_or(0);
+        let oldest = first.saturating_sub(FAR);
+        let switch = self.events.range(oldest..first).rposition(is_switch);
+        let switch = switch.map_or(first, |at| oldest + at);
         let stands = move |event: &&Event| {
             is_switch(event) || matches!(event.what, What::Idle { .. } | What::TickStop { .. })
         };

@@ -9,7 +9,7 @@ use quietcore_bpf::{
 use quietcore_measure::{Kind, Nanos, Spike, Thread};
 use quietcore_sys::Host;
 
-use crate::attribute::{Seen, Window, attribute, sleeps_in};
+use crate::attribute::{Seen, Window, attribute, began, sleeps_in};
 use crate::cpu_log::CpuLog;
 use crate::kallsyms::Kallsyms;
 use crate::syscalls;
@@ -178,9 +178,14 @@ impl Monitor {
     /// What CPUs recorded, each read once for all questions.
     fn logs(&self, questions: &[Question]) -> Vec<Option<CpuLog>> {
         let read = |cpu| {
-            let asking = questions.iter().filter(|question| self.needs(question, cpu));
-            let from = asking.map(|question| question.from).min()?;
-            Some(CpuLog::of(self.timeline.events_since(cpu, from), |_| true))
+            let asking = || questions.iter().filter(|question| self.needs(question, cpu));
+            let from = asking().map(|question| question.from).min()?;
+            let until = asking().map(Question::until).max()?;
+            let own = asking().any(|question| question.is_own(cpu));
+            let of_others =
+                |event: &Event| matches!(event.what, What::Switch { .. } | What::IpiSent { .. });
+            let batch = self.timeline.events(cpu, from, until);
+            Some(CpuLog::of(batch, |event| own || of_others(event)))
         };
         (0..self.timeline.cpus()).map(read).collect()
     }
@@ -195,7 +200,7 @@ impl Monitor {
         let mut seen = Seen { sets: self.sets.clone(), ..Seen::default() };
         for (cpu, log) in (0..).zip(logs) {
             let (own, Some(log)) = (question.is_own(cpu), log) else { continue };
-            let events = log.between(question.from, window.end_ns.saturating_add(AROUND));
+            let events = log.between(question.from, question.until());
             seen.events.extend(events.filter(|event| question.concerns(event, own)));
             if own && !log.is_whole(question.from, window.end_ns) {
                 seen.incomplete = Some(format!("events of CPU {cpu} were overwritten"));
@@ -257,6 +262,11 @@ impl Question {
         Self { window, waits, from: from.saturating_sub(AROUND), roams: false }
     }
 
+    /// Until when events matter.
+    fn until(&self) -> u64 {
+        self.window.end_ns.saturating_add(AROUND)
+    }
+
     /// Whether the thread was on a CPU, or was to come to it. Where it is throttled, the quota may come
     /// back anywhere.
     fn is_own(&self, cpu: u32) -> bool {
@@ -267,20 +277,17 @@ impl Question {
     }
 
     /// Whether an event may matter. Of CPUs that are not its own only the thread itself counts, and
-    /// what was sent to where it is. Around a wait count also how things stood when it began, which
-    /// interrupts had come before, and what the thread ended after it.
+    /// what was sent to where it is; of the time after a wait, what had begun within it.
     fn concerns(&self, event: &Event, own: bool) -> bool {
-        let tid = self.window.thread.tid;
-        let is_within = self.waits.is_empty()
-            || (self.from.saturating_add(AROUND)..=self.window.end_ns).contains(&event.ts);
+        let thread = self.window.thread.tid;
         match event.what {
-            What::Switch { from, to, .. } => own || from == tid || to == tid,
+            What::Reclaim { tid, since }
+            | What::Compaction { tid, since }
+            | What::MmapLock { tid, since } => own && tid == thread && since < self.window.end_ns,
+            _ if !self.waits.is_empty() && began(event) > self.window.end_ns => false,
+            What::Switch { from, to, .. } => own || from == thread || to == thread,
             What::IpiSent { .. } => true,
-            What::Idle { .. } | What::TickStop { .. } | What::Vector { .. } => own,
-            What::Reclaim { tid: of, .. }
-            | What::Compaction { tid: of, .. }
-            | What::MmapLock { tid: of, .. } => own && (is_within || of == tid),
-            _ => own && is_within,
+            _ => own,
         }
     }
 }
@@ -303,5 +310,27 @@ mod tests {
         assert_eq!(after(8_192), Duration::from_millis(10));
         assert_eq!(after(1 << 40), SHORTEST_DRAIN);
         assert_eq!(patience(16_384, 10, Duration::ZERO), SHORTEST_DRAIN);
+    }
+
+    #[test]
+    fn of_the_time_around_a_wait_counts_what_can_explain_it() {
+        let window = Window {
+            thread: Thread { tid: 7, pid: 7, comm: String::new() },
+            start_ns: 100,
+            end_ns: 200,
+            ..Window::default()
+        };
+        let bytes = vec![0; Wait::BYTES];
+        let waits = vec![Wait::decode(&bytes).unwrap()];
+        let question = Question { window, waits, from: 50, roams: false };
+        let counts = |ts, what, own| question.concerns(&Event { ts, cpu: 0, what }, own);
+        let timer = What::HrTimer { function: 1, due: None };
+        assert!(counts(60, timer, true), "it expired, and then it woke the thread");
+        let softirq = |since| What::Softirq { vector: 3, since };
+        assert!(counts(300, softirq(150), true), "it goes on after the wait");
+        assert!(!counts(300, softirq(250), true) && !counts(150, softirq(140), false));
+        let reclaim = |tid, since| What::Reclaim { tid, since };
+        assert!(counts(300, reclaim(7, 90), true) && !counts(300, reclaim(8, 90), true));
+        assert!(!counts(300, reclaim(7, 250), true));
     }
 }

@@ -481,6 +481,10 @@ mod tests {
     #[test]
     fn a_thread_that_has_ended_is_an_error_that_names_it() {
         let tid = std::thread::spawn(thread_id).join().unwrap();
+        // It is joined a little before it is gone.
+        while std::path::Path::new(&format!("/proc/self/task/{tid}")).exists() {
+            std::thread::yield_now();
+        }
         let error = class(tid).unwrap_err().to_string();
         assert!(error.contains(&tid.to_string()), "{error}");
     }

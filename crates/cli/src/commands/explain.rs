@@ -14,6 +14,8 @@ use quietcore_spike::explain::{
 };
 use quietcore_sys::Host;
 
+use super::trace::Trace;
+
 /// Parts of the extra time for which a remedy is looked up: each at least so much of it.
 const WORTH_REMOVING: f64 = 0.01;
 
@@ -69,6 +71,9 @@ pub struct Explain {
     force: bool,
 
     #[command(flatten)]
+    trace: Trace,
+
+    #[command(flatten)]
     output: Output,
 }
 
@@ -88,6 +93,7 @@ impl Explain {
     pub fn run(self) -> anyhow::Result<Exit> {
         let watch = Stopwatch::start();
         let sink = self.output.open()?;
+        let trace = self.trace.open()?;
         let facts = Facts::of(Host::live());
         let subject = self.subject(facts.host())?;
         let settings = ExplainSettings {
@@ -117,7 +123,10 @@ impl Explain {
             let note = format!("not one of {} was seen", settings.subject.name());
             run.validity.note(Verdict::Incomplete, note);
         }
+        // Both are tried: one full disk must not cost the other result.
+        let traced = trace.write(&run);
         sink.write(&run)?;
+        traced?;
         Ok(Exit::Clean)
     }
 

@@ -20,6 +20,8 @@ use quietcore_spike::{
 use quietcore_sys::Host;
 use quietcore_sys::sched::SchedError;
 
+use super::trace::Trace;
+
 /// Measure every gap of a spinning CPU, or the lateness of timed wake-ups from idle
 ///
 /// One pinned thread per CPU reads the time stamp counter in a loop and keeps every gap with its
@@ -77,6 +79,9 @@ pub struct Jitter {
     explain: bool,
 
     #[command(flatten)]
+    trace: Trace,
+
+    #[command(flatten)]
     output: Output,
 }
 
@@ -94,6 +99,7 @@ impl Jitter {
         let watch = Stopwatch::start();
         self.check()?;
         let sink = self.output.open()?;
+        let trace = self.trace.open()?;
         let raw_place = self.raw.as_deref().map(|path| Place::open(Some(path))).transpose()?;
         let facts = Facts::of(Host::live());
         let cpus = self.cpus(&facts)?;
@@ -103,12 +109,13 @@ impl Jitter {
         let mut run = watch.stop(facts.summary());
         run.validity = validity;
         run.sections = sections;
-        // Both are tried: one full disk must not cost the other result.
-        let shown = sink.write(&run);
+        // All are tried: one full disk must not cost the other results.
+        let (shown, traced) = (sink.write(&run), trace.write(&run));
         if let Some(place) = raw_place {
             place.write(&raw)?;
         }
         shown?;
+        traced?;
         Ok(Exit::Clean)
     }
 
@@ -120,6 +127,9 @@ impl Jitter {
         }
         if self.wake.is_none() && self.threshold > duration {
             bail!("--threshold {}: no gap in --duration {duration} is that long", self.threshold);
+        }
+        if self.trace.is_wanted() && !self.explain {
+            bail!("--perfetto: what gaps were made of is known with --explain");
         }
         if self.spin == Loop::Article && self.raw.is_some() {
             bail!("--raw: the article's loop knows no start of a gap; use --loop own");

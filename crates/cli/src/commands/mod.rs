@@ -23,5 +23,6 @@ pub mod spikes;
 mod stacks;
 pub mod status;
 pub mod tour;
+mod trace;
 mod tuning;
 pub mod verify;

@@ -17,7 +17,9 @@ use quietcore_measure::{
     Cell, CpuSet, Kind, KindCount, Nanos, Section, Spike, Spikes, Table, Verdict,
 };
 use quietcore_spike::selftest::{ALL, ClassResult, Injector, SelftestError, Stage, conduct};
+use quietcore_spike::surroundings::{Counters, Surroundings};
 use quietcore_sys::Host;
+use quietcore_sys::sched::Usage;
 
 /// Least share of injected causes that must be named rightly, per class.
 const RECALL: f64 = 0.95;
@@ -101,6 +103,7 @@ impl Selftest {
         let stop = interrupted();
         let total = Nanos(self.duration.0 * only.len() as u64 * u64::from(self.times));
         let bar = Progress::time(&self.output, "injecting", total);
+        let before = Counters::read(facts.host(), std::iter::empty());
         let mut results: Vec<ClassResult> = Vec::new();
         for (done, injector) in (0..self.times).flat_map(|_| &only).enumerate() {
             if stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -120,6 +123,10 @@ impl Selftest {
         if stop.load(std::sync::atomic::Ordering::Relaxed) {
             run.validity.note(Verdict::Incomplete, "stopped before its time");
         }
+        // What the hypervisor took is named so, whatever was injected meanwhile.
+        let after = Counters::read(facts.host(), std::iter::empty());
+        let cpus: Vec<_> = facts.cpus().online.iter().map(|cpu| (cpu, Usage::default())).collect();
+        Surroundings::between(&before, &after, &cpus).judge(&mut run.validity);
         let failures: Vec<String> = results.iter().filter_map(failure).collect();
         run.sections = vec![Section::Table(matrix(&results)), Section::Table(classes(&results))];
         let wrong = wrong(&results);

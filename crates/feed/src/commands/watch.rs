@@ -50,7 +50,7 @@ pub struct Watch {
 /// Which events.
 #[derive(Args, Debug)]
 pub(super) struct Wanted {
-    /// What of an instrument
+    /// Which events
     #[arg(
         long,
         value_name = "WHAT",

@@ -23,6 +23,7 @@ use scene::Scene;
 use track::State;
 
 pub use blocked::sleeps_in;
+pub(crate) use scene::began;
 
 /// A stretch of one thread's life that has to be explained.
 #[derive(Clone, Debug, Default)]

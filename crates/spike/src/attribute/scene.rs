@@ -42,7 +42,7 @@ impl Cpu<'_> {
 }
 
 /// When an interrupt began; of all else, when it was.
-fn began(event: &Event) -> u64 {
+pub(crate) fn began(event: &Event) -> u64 {
     match event.what {
         What::Irq { since, .. } | What::Softirq { since, .. } | What::Vector { since, .. } => since,
         What::Nmi { ns } => event.ts.saturating_sub(ns),

@@ -17,12 +17,13 @@ use clap::{ArgGroup, Args};
 use jiff::Zoned;
 use jiff::civil::Time;
 use quietcore_bpf::{BpfError, Set, Settings, Timeline};
-use quietcore_console::{Exit, NotPossible, Output, Stopwatch, cpus, duration, interrupted};
+use quietcore_console::{Exit, NotPossible, Output, Sink, Stopwatch, cpus, duration, interrupted};
 use quietcore_facts::Facts;
 use quietcore_measure::{CpuSet, Nanos, Run, Verdict};
 use quietcore_spike::{Monitor, Tally, syscalls};
 use quietcore_sys::Host;
 
+use super::trace::{OpenTrace, Trace};
 use endpoint::Endpoint;
 use metrics::{Metrics, Severity};
 use stream::{Live, Stream};
@@ -116,6 +117,9 @@ pub struct Spikes {
     live: Option<Live>,
 
     #[command(flatten)]
+    trace: Trace,
+
+    #[command(flatten)]
     output: Output,
 }
 
@@ -150,6 +154,7 @@ impl Spikes {
             true => None,
             false => Some(self.output.open()?),
         };
+        let trace = self.trace.open()?;
         let facts = Facts::of(Host::live());
         let target = Target::find(&self, &facts)?;
         let endpoint = self.metrics.map(Endpoint::bind).transpose()?;
@@ -178,7 +183,7 @@ impl Spikes {
         };
         let end = self.watch(&target, &mut monitor, &mut seen, endpoint.as_ref(), facts.host())?;
         let run = watch.stop(facts.summary());
-        self.finish(run, &monitor, seen, (end, &place), sink)
+        self.finish(run, &monitor, seen, (end, &place), (sink, trace))
     }
 
     fn settings(&self, target: &Target) -> Settings {
@@ -269,7 +274,7 @@ impl Spikes {
         monitor: &Monitor,
         seen: Seen,
         (end, place): (End, &CpuSet),
-        sink: Option<quietcore_console::Sink>,
+        (sink, trace): (Option<Sink>, OpenTrace),
     ) -> anyhow::Result<Exit> {
         seen.stream.end()?;
         let counts = monitor.counts()?;
@@ -295,10 +300,13 @@ impl Spikes {
         let title = format!("Spikes of {} and more", self.threshold);
         run.sections = seen.tally.sections("spikes", &title);
         run.sections.extend(tables::all(monitor, place)?);
+        // Both are tried: one full disk must not cost the other result.
+        let traced = trace.write(&run);
         match sink {
             Some(sink) => sink.write(&run)?,
             None => self.output.say(format_args!("{found} spikes")),
         }
+        traced?;
         Ok(Exit::findings(found > 0))
     }
 }

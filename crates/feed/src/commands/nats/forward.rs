@@ -14,12 +14,12 @@ use serde_json::Value;
 use super::Nats;
 use crate::broker::{Broker, Message, Settings};
 use crate::commands::watch::{age, object, only};
-use crate::publish::{Event, Follower, path_of};
+use crate::publish::{Follower, path_of};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What came to the broker, and what did not.
+/// What was sent to the broker, and what was not.
 #[derive(Debug, Default)]
 struct Counts {
     sent: u64,
@@ -47,7 +47,7 @@ impl Nats {
         let mut run = watch.stop(Facts::of(Host::live()).summary());
         let lost = counts.unsent + follower.missed();
         if lost > 0 {
-            run.validity.note(Verdict::Incomplete, format!("{lost} messages were not published"));
+            run.validity.note(Verdict::Incomplete, format!("{lost} messages were not sent"));
         }
         if !is_taken {
             let note = "the broker was away at the end: it may lack the last messages";
@@ -74,13 +74,16 @@ impl Nats {
         loop {
             // Asked for first: what was published until the end is sent, too.
             let is_last = is_over() || !path.exists();
-            let mut messages = Vec::new();
+            let mut events = Vec::new();
             follower.read(|event| {
                 if self.wanted.takes(event) {
-                    messages.push(message(&self.subject, event, &mut numbers));
+                    events.push((event.symbol.to_owned(), object(event, age(event))));
                 }
             })?;
+            // What was overwritten came before these.
             numbers.missed = follower.missed();
+            let number = |event| message(&self.subject, event, &mut numbers);
+            let messages: Vec<_> = events.into_iter().map(number).collect();
             let all = messages.len() as u64;
             let unsent = broker.publish(messages);
             (counts.sent, counts.unsent) = (counts.sent + all - unsent, counts.unsent + unsent);
@@ -88,7 +91,7 @@ impl Nats {
             match (was_there, is_there) {
                 (true, false) => {
                     counts.away += 1;
-                    self.output.say("the broker is away: what comes now is not published");
+                    self.output.say("the broker is away: what comes now is not sent");
                 }
                 (false, true) => self.output.say("the broker is back"),
                 _ => {}
@@ -111,29 +114,32 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn next(&mut self, symbol: &str) -> u64 {
-        let last = self.last.entry(symbol.to_owned()).or_default();
+    fn next(&mut self, symbol: String) -> u64 {
+        let last = self.last.entry(symbol).or_default();
         *last += 1;
         *last + self.missed
     }
 }
 
-fn message(prefix: &str, event: &Event<'_>, numbers: &mut Numbers) -> Message {
-    let (kind, mut object) = object(event, age(event));
-    object["sequence"] = Value::from(numbers.next(event.symbol));
-    Message { subject: subject(prefix, event.symbol, kind), text: object.to_string() }
+type Named = (String, (&'static str, Value));
+
+fn message(prefix: &str, (symbol, (kind, mut object)): Named, numbers: &mut Numbers) -> Message {
+    let subject = subject(prefix, &symbol, kind);
+    object["sequence"] = Value::from(numbers.next(symbol));
+    Message { subject, text: object.to_string() }
 }
 
 /// Names of instruments that have a dot, a blank or a wildcard would be other subjects.
 fn subject(prefix: &str, symbol: &str, kind: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_:/".contains(c);
     let word: String = symbol.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let word = if word.is_empty() { "_" } else { &word };
     format!("{prefix}.{word}.{kind}")
 }
 
 fn table(counts: &Counts, missed: u64) -> Table {
-    let columns = ["published", "not_published", "overwritten", "broker_away"];
-    let mut table = Table::new("feed_nats", "What came to the broker", &columns);
+    let columns = ["sent", "not_sent", "overwritten", "broker_away"];
+    let mut table = Table::new("feed_nats", "What was sent to the broker", &columns);
     let numbers = [counts.sent, counts.unsent, missed, counts.away];
     table.rows = vec![numbers.map(Cell::from).to_vec()];
     table
@@ -146,10 +152,10 @@ mod tests {
     #[test]
     fn a_gap_in_the_sequence_is_what_was_lost() {
         let mut numbers = Numbers::default();
-        let taken: Vec<_> = ["A", "B", "A"].map(|symbol| numbers.next(symbol)).to_vec();
+        let taken: Vec<_> = ["A", "B", "A"].map(|symbol| numbers.next(symbol.to_owned())).to_vec();
         assert_eq!(taken, [1, 1, 2]);
         numbers.missed = 5;
-        assert_eq!(["A", "B"].map(|symbol| numbers.next(symbol)), [8, 7]);
+        assert_eq!(["A", "B"].map(|symbol| numbers.next(symbol.to_owned())), [8, 7]);
     }
 
     #[test]
@@ -157,5 +163,6 @@ mod tests {
         let of = |symbol| subject("quietcore.feed", symbol, "book");
         assert_eq!(of("BTC-USDT-SWAP"), "quietcore.feed.BTC-USDT-SWAP.book");
         assert_eq!(of("A.B *>"), "quietcore.feed.A_B___.book");
+        assert_eq!(of(""), "quietcore.feed._.book");
     }
 }
