@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use program::{own_cpu, quietcore, read, refuses, run, sections};
 
@@ -163,6 +164,47 @@ fn root_ctrl_c_ends_it_with_the_result() {
     let count: u64 =
         spikes["kinds"].as_array().unwrap().iter().map(|k| k["spikes"].as_u64().unwrap()).sum();
     assert_eq!(child.0.wait().unwrap().code(), Some(i32::from(count > 0)));
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+#[test]
+#[ignore = "needs root (BPF): cargo test -p quietcore-cli --test spikes -- --ignored"]
+fn root_it_attaches_at_the_time_of_day_and_not_before() {
+    // Where the time of day is so many seconds behind UTC, the next minute begins in ten.
+    let minute = now() + 10;
+    let behind = minute % 60;
+    let at = minute - behind;
+    let time = format!("{:02}:{:02}", at / 3600 % 24, at / 60 % 60);
+    let mut command = quietcore(&["spikes", "--pid", "1", "--attach-at", &time]);
+    command.env("TZ", format!("QCX0:00:{behind:02}")).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let child = Running(child);
+    assert!(wait_for(&mut said, "attaching at ").contains(&time));
+    wait_for(&mut said, "attached ");
+    assert!(now() - behind >= at, "{} instead of {at}", now() - behind);
+    drop(child);
+}
+
+#[test]
+#[ignore = "needs root (BPF): cargo test -p quietcore-cli --test spikes -- --ignored"]
+fn root_who_is_called_off_before_that_has_attached_nothing() {
+    // In half a day.
+    let at = now() + 12 * 3600;
+    let time = format!("{:02}:{:02}", at / 3600 % 24, at / 60 % 60);
+    let mut command = quietcore(&["spikes", "--all", "--attach-at", &time]);
+    command.env("TZ", "UTC").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut child = Running(child);
+    wait_for(&mut said, "attaching at ");
+    interrupt(&child);
+    wait_for(&mut said, "quietcore: interrupted before anything was attached");
+    assert_eq!(child.0.wait().unwrap().code(), Some(2));
 }
 
 #[test]
