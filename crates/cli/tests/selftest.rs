@@ -4,7 +4,7 @@
 
 mod program;
 
-use program::{quietcore, refuses, run, sections};
+use program::{quietcore, read, refuses, sections};
 
 #[test]
 fn what_is_no_cause_no_cpu_or_no_time_is_refused() {
@@ -26,12 +26,17 @@ fn an_injector_that_is_asked_for_by_a_wrong_name_is_refused() {
 #[ignore = "needs root (BPF): cargo test -p quietcore-cli --test selftest -- --ignored"]
 fn root_locks_and_real_time_threads_are_named() {
     let only = ["selftest", "--only", "futex,fifo", "--duration", "1s", "--format", "json"];
-    let run = run(&mut quietcore(&only), 0);
-    // Others may take the CPU in the middle of a cause: one in a hundred may be named wrongly.
+    let output = quietcore(&only).output().unwrap();
+    let run = read(&String::from_utf8(output.stdout).unwrap());
+    // A hypervisor may take the CPU in the middle of a cause, and is then named in its place. It says how
+    // much it took; where it took nothing, one in a hundred may be named wrongly.
+    let is_disturbed = run["validity"]["verdict"] == "disturbed";
+    assert!(is_disturbed || output.status.code() == Some(0), "{run:#}");
     assert_eq!(sections(&run)[..2], ["selftest_matrix", "selftest"]);
     let rows = run["sections"][1]["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 2);
     for row in rows {
-        assert!(row[1].as_u64().unwrap() > 0, "{row}");
+        let [felt, right, explained] = [1, 3, 5].map(|at| row[at].as_f64().unwrap());
+        assert!(felt > 0.0 && right >= 90.0 && explained >= 90.0, "{row}");
     }
 }

@@ -51,6 +51,11 @@ pub fn path_of(pid: u32) -> PathBuf {
     PathBuf::from(format!("/dev/shm/quietcore-feed.{pid}"))
 }
 
+/// Whether a process publishes, and has not been killed at it.
+pub fn is_published(pid: u32) -> bool {
+    path_of(pid).exists() && Path::new(&format!("/proc/{pid}")).exists()
+}
+
 /// Publishes what it is told.
 #[derive(Debug)]
 pub struct Publisher {

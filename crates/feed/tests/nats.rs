@@ -126,7 +126,7 @@ fn lines_of(stream: impl Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
-fn said(lines: &Receiver<String>, part: &str) {
+fn said_by(lines: &Receiver<String>, part: &str) {
     while !lines.recv_timeout(PATIENCE).expect(part).contains(part) {}
 }
 
@@ -162,7 +162,7 @@ fn consumers_see_all_that_a_broker_was_there_for_and_how_much_it_was_not() {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut nats = command.spawn().unwrap();
     let lines = lines_of(nats.stderr.take().unwrap());
-    said(&lines, "publishing quietcore.test.SYMBOL.KIND");
+    said_by(&lines, "publishing quietcore.test.SYMBOL.KIND");
 
     publish(50);
     for number in 1..=50 {
@@ -176,12 +176,12 @@ fn consumers_see_all_that_a_broker_was_there_for_and_how_much_it_was_not() {
     }
 
     drop(broker);
-    said(&lines, "the broker is away");
+    said_by(&lines, "the broker is away");
     let last_unsent = publish(20);
     // It is given time to read them.
     thread::sleep(Duration::from_secs(1));
     let broker = Broker::start(port, &[]);
-    said(&lines, "the broker is back");
+    said_by(&lines, "the broker is back");
     let mut consumer = Consumer::of(&broker);
     publish(5);
     for n in 1..=5 {
@@ -210,12 +210,13 @@ fn a_broker_that_wants_tls_and_a_password_gets_both() {
     fs::write(&certificate, made.cert.pem()).unwrap();
     fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let (certificate, key) = (certificate.to_str().unwrap(), key.to_str().unwrap());
-    let (engine, port) = (Engine::start(), free_port());
+    let (mut engine, port) = (Engine::start(), free_port());
     let asks =
         ["--tls", "--tlscert", certificate, "--tlskey", key, "--user", "feed", "--pass", "b"];
     let _broker = Broker::start(port, &asks);
     let server = format!("tls://feed:b@127.0.0.1:{port}");
-    let nats = || feed_nats(engine.0.id(), &server);
+    let pid = engine.0.id();
+    let nats = || feed_nats(pid, &server);
 
     let output =
         nats().args(["--roots", certificate, "--duration", "1s", "--format", "json"]).output();
@@ -228,6 +229,15 @@ fn a_broker_that_wants_tls_and_a_password_gets_both() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("no NATS broker at 127.0.0.1"), "{said}");
+
+    // An engine that is killed ends it, too.
+    let mut command = nats();
+    command.args(["--roots", certificate]).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut nats = command.spawn().unwrap();
+    said_by(&lines_of(nats.stderr.take().unwrap()), "publishing");
+    engine.0.kill().unwrap();
+    engine.0.wait().unwrap();
+    assert_eq!(nats.wait().unwrap().code(), Some(0));
 }
 
 #[test]

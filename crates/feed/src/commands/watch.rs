@@ -14,7 +14,7 @@ use quietcore_sys::clock::KernelClock;
 use serde_json::{Value, json};
 
 use crate::market::{Level, Side};
-use crate::publish::{Event, Follower, What, path_of};
+use crate::publish::{Event, Follower, What, is_published};
 
 /// Between two looks. A strategy does not sleep.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -99,7 +99,6 @@ enum Lines {
 impl Watch {
     pub fn run(self) -> anyhow::Result<Exit> {
         let pid = self.pid.map_or_else(only, Ok)?;
-        let path = path_of(pid);
         let mut follower =
             Follower::open(pid).context("no engine publishes there: feed run --publish does")?;
         let end = interrupted();
@@ -109,7 +108,7 @@ impl Watch {
         let mut text = String::new();
         loop {
             // Asked for first: what was published until the end is printed, too.
-            let is_last = is_over() || !path.exists();
+            let is_last = is_over() || !is_published(pid);
             text.clear();
             follower.read(|event| self.add(event, &mut text))?;
             match print(&text) {

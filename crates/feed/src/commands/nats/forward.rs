@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Nats;
 use crate::broker::{Broker, Message, Settings};
 use crate::commands::watch::{age, object, only};
-use crate::publish::{Follower, path_of};
+use crate::publish::{Follower, is_published};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -65,7 +65,7 @@ impl Nats {
         follower: &mut Follower,
         broker: &Broker,
     ) -> anyhow::Result<Counts> {
-        let (path, end) = (path_of(pid), interrupted());
+        let end = interrupted();
         let until = self.duration.map(|time| Instant::now() + Duration::from_nanos(time.0));
         let is_over =
             || end.load(Ordering::Relaxed) || until.is_some_and(|at| Instant::now() >= at);
@@ -73,7 +73,7 @@ impl Nats {
         let mut was_there = true;
         loop {
             // Asked for first: what was published until the end is sent, too.
-            let is_last = is_over() || !path.exists();
+            let is_last = is_over() || !is_published(pid);
             let mut events = Vec::new();
             follower.read(|event| {
                 if self.wanted.takes(event) {
