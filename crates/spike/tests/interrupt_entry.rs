@@ -208,6 +208,15 @@ fn a_second_in_which_no_cpu_does_anything_is_not_the_ticks() {
     let tick_ns: u64 = parts(&spike).iter().filter(|p| p.2 == Kind::Tick).map(|p| p.1).sum();
     assert_eq!(tick_ns, (end - began) as u64);
 
+    // Nor is it a softirq's, which may take long, but not so long.
+    let softirq = |end: i64| on(CPU, end, What::Softirq { vector: 7, since: GAP + began as u64 });
+    let named = |end: i64| {
+        let spike = explain(vec![softirq(end)], end as u64, all());
+        parts(&spike).iter().filter(|p| p.2 == Kind::Softirq).map(|p| p.1).sum::<u64>()
+    };
+    assert_eq!(named(end), 0);
+    assert_eq!(named(began + 100_000_000), 100_000_000);
+
     // A device's handler may take long.
     let name = Name::from("disk");
     let long = on(CPU, end, What::Irq { line: 9, since: GAP + began as u64, name });

@@ -16,6 +16,11 @@ const STILL: u64 = 10_000_000;
 /// are five, at the lowest rate that a kernel can have.
 const TICKS: u64 = 50_000_000;
 
+/// A softirq's handler goes on with interrupts on, and is given a few milliseconds (`MAX_SOFTIRQ_TIME`,
+/// `netdev_budget_usecs`). Where it goes on for longer than this, in nanoseconds, and nothing else is
+/// recorded, it stood still with the machine.
+const SOFTIRQ: u64 = 200_000_000;
+
 /// Cuts out of a piece of an interrupt the time in which no CPU did anything that is recorded: the
 /// host's, or the firmware's. A device's handler is left alone; there are some that take long.
 pub(super) fn split(scene: &Scene<'_>, piece: Piece) -> Vec<Piece> {
@@ -24,6 +29,7 @@ pub(super) fn split(scene: &Scene<'_>, piece: Piece) -> Vec<Piece> {
             let within = format!("within an interrupt: {}", piece.kind.name());
             cut(scene, piece, STILL, &within)
         }
+        Kind::Softirq => cut(scene, piece, SOFTIRQ, "within a softirq"),
         _ => vec![piece],
     }
 }
