@@ -80,13 +80,7 @@ impl Rings {
         let mut stood = Vec::new();
         for seq in (oldest..first).rev() {
             let Some(event) = self.event(cpu, seq) else { break };
-            let stands = |event: &Event| {
-                matches!(
-                    event.what,
-                    What::Switch { .. } | What::Idle { .. } | What::TickStop { .. }
-                )
-            };
-            stood.extend(event.filter(stands));
+            stood.extend(event.filter(|event| event.what.stands()));
             if stood.last().is_some_and(|event| matches!(event.what, What::Switch { .. })) {
                 break;
             }

@@ -209,6 +209,13 @@ pub enum What {
     },
 }
 
+impl What {
+    /// Whether it says how things stand from then on: who runs, whether the CPU idles, why it ticks.
+    pub fn stands(&self) -> bool {
+        matches!(self, Self::Switch { .. } | Self::Idle { .. } | Self::TickStop { .. })
+    }
+}
+
 /// Interrupts of the local APIC that have no line in /proc/irq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -69,12 +69,9 @@ impl CpuLog {
         let oldest = first.saturating_sub(FAR);
         let switch = self.events.range(oldest..first).rposition(is_switch);
         let switch = switch.map_or(first, |at| oldest + at);
-        let stands = move |event: &&Event| {
-            is_switch(event) || matches!(event.what, What::Idle { .. } | What::TickStop { .. })
-        };
         let older = self.events.range(switch.min(first.saturating_sub(ENOUGH))..first);
         let end = self.events.partition_point(|event| event.ts <= until).max(first);
-        older.filter(stands).chain(self.events.range(first..end))
+        older.filter(|event| event.what.stands()).chain(self.events.range(first..end))
     }
 
     /// Whether none of the events between two moments are missing.
