@@ -49,7 +49,10 @@ struct pt_regs {
 	u16 cs;
 };
 
+struct rq;
+
 struct cfs_rq {
+	struct rq *rq;
 	int throttled;
 	int throttle_count;
 };

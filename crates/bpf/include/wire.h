@@ -30,6 +30,9 @@ enum kind {
 	COMPACTION,    /* a: tid; from c to ts */
 	MMAP_LOCK,     /* a: tid; from c to ts */
 	FAULT_END,     /* a: tid */
+	STEAL,         /* a, b: low and high half of how many nanoseconds the hypervisor took between c
+	                  and ts, in which nothing else was recorded on this CPU */
+	FREQUENCY,     /* a: of CPU, b: kHz, c: kHz before, 0 where unknown */
 };
 
 /* Vectors of the local APIC that no line of /proc/irq has. */
@@ -60,7 +63,10 @@ struct event {
 struct cpu {
 	u64 head;              /* events ever written */
 	u64 irq_ts, softirq_ts, vector_ts;
-	u64 spare[4];
+	u64 stolen;            /* what the hypervisor had taken when it was last asked */
+	u64 asked_ts;          /* when that was */
+	u64 steal_at;          /* where it writes that; 0: not looked for yet, 1: it does not */
+	u64 khz;               /* its clock, 0 while that is not known */
 };
 
 /* How a wait began and ended. */

@@ -3,7 +3,7 @@
 use std::io;
 
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::types::{DataSec, Enum, FuncProto, Ptr, Typedef, Var};
 use libbpf_rs::{MapType, ReferencesType};
 
 use crate::{BpfError, loader};
@@ -43,6 +43,18 @@ impl Kernel {
         })
     }
 
+    /// How far one variable lies from another on every CPU, of those that each CPU has for itself, in
+    /// bytes; `None` where one of them is missing.
+    pub fn distance(&self, from: &str, to: &str) -> Option<i64> {
+        let all: DataSec<'_> = self.btf.type_by_name(".data..percpu")?;
+        let at = |wanted: &str| {
+            let is_it = |id| self.btf.type_by_id::<Var<'_>>(id).and_then(|var| var.name());
+            let found = all.iter().find(|var| is_it(var.ty).is_some_and(|name| name == wanted));
+            found.map(|var| i64::from(var.offset))
+        };
+        Some(at(to)? - at(from)?)
+    }
+
     /// Whether a task can carry memory of ours (5.11).
     pub fn task_storage(&self) -> bool {
         MapType::TaskStorage.is_supported().unwrap_or(false)
@@ -72,5 +84,7 @@ mod tests {
         assert_eq!(kernel.tracepoint("no_such_tracepoint"), None);
         assert!(kernel.helper("map_lookup_elem"));
         assert!(!kernel.helper("no_such_helper"));
+        assert_eq!(kernel.distance("runqueues", "runqueues"), Some(0));
+        assert_eq!(kernel.distance("runqueues", "no_such_variable"), None);
     }
 }

@@ -11,6 +11,9 @@ use crate::wire::{CPU, EVENT, Event, What};
 /// An interrupt overtakes what it interrupts by no more events than these.
 const OVERTAKEN: u64 = 16;
 
+/// Where `struct cpu` has `steal_at`, in words.
+const STEAL_AT: usize = 6;
+
 /// The rings of all CPUs, read-only.
 #[derive(Debug)]
 pub(crate) struct Rings {
@@ -40,11 +43,22 @@ impl Rings {
 
     /// How many events a CPU has ever recorded.
     pub fn head(&self, cpu: u32) -> u64 {
+        self.word(cpu, 0)
+    }
+
+    /// Whether its hypervisor tells a CPU what it takes of it.
+    pub fn hears_of_steal(&self, cpu: u32) -> bool {
+        self.word(cpu, STEAL_AT) > 1
+    }
+
+    /// A word of `struct cpu`.
+    fn word(&self, cpu: u32, number: usize) -> u64 {
         if cpu >= self.cpus {
             return 0;
         }
-        // SAFETY: the CPU is one of those that were mapped, and the head is its first word, aligned.
-        unsafe { ptr::read_volatile(self.heads.as_ptr().add(cpu as usize * CPU).cast()) }
+        let at = cpu as usize * CPU + number * size_of::<u64>();
+        // SAFETY: the CPU is one of those that were mapped, and all its words are aligned.
+        unsafe { ptr::read_volatile(self.heads.as_ptr().add(at).cast()) }
     }
 
     /// Event number `seq` (from 1) of a CPU; `None` where it has been overwritten or is being written.

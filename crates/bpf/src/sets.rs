@@ -10,7 +10,7 @@ use crate::{Kernel, State};
 pub enum Set {
     /// Switches, wake-ups and waits; always on.
     Sched,
-    /// When CPUs idle, and in which state.
+    /// When CPUs idle, and in which state; and when their clocks change.
     Idle,
     /// Hard interrupts, softirqs, the APIC's vectors, NMIs, and what expires in the timer's.
     Irq,
@@ -65,6 +65,7 @@ pub(crate) const PROGRAMS: &[(&str, &str, Set)] = &[
     ("waking", "sched_waking", Set::Sched),
     ("wakeup", "sched_wakeup", Set::Sched),
     ("idle", "cpu_idle", Set::Idle),
+    ("frequency", "cpu_frequency", Set::Idle),
     ("irq_entry", "irq_handler_entry", Set::Irq),
     ("irq_exit", "irq_handler_exit", Set::Irq),
     ("softirq_entry", "softirq_entry", Set::Irq),

@@ -19,7 +19,7 @@ use crate::runtime::{self, Runtime};
 use crate::sets::{FAULT_END, PROGRAMS, Set, left_out};
 use crate::wait::Wait;
 use crate::watch::Watch;
-use crate::wire::{Pause, Sleeps};
+use crate::wire::{Pause, Sleeps, cpu_with_clock};
 use crate::{BpfError, Health, Kernel, State, kernel, loader};
 
 #[allow(
@@ -168,6 +168,7 @@ impl Timeline {
         )
         .map_err(|error| BpfError::Map { map: "the recorder", error })?;
 
+        tell_clocks(&skeleton, cpus)?;
         let begin = Instant::now();
         let programs = PROGRAMS.iter().map(|&(program, tracepoint, set)| {
             (program, left_out(program, tracepoint, set, &settings.sets, &kernel))
@@ -291,6 +292,12 @@ impl Timeline {
         self.rings.after(cpu, last)
     }
 
+    /// Whether the hypervisor tells a CPU what it takes of it, as KVM does: then what no
+    /// [`crate::What::Steal`] shows it did not take. Known as soon as anything was recorded there.
+    pub fn hears_of_steal(&self, cpu: u32) -> bool {
+        self.rings.hears_of_steal(cpu)
+    }
+
     /// How many events a CPU has recorded, overwritten ones included.
     pub fn recorded(&self, cpu: u32) -> u64 {
         self.rings.head(cpu)
@@ -347,6 +354,18 @@ impl Timeline {
     }
 }
 
+/// Lets the programs know each CPU's clock, so that they can say what the first change was from.
+fn tell_clocks(skeleton: &TimelineSkel<'_>, cpus: u32) -> Result<(), BpfError> {
+    for cpu in 0..cpus {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+        let khz = std::fs::read_to_string(path).ok().and_then(|khz| khz.trim().parse().ok());
+        let Some(state) = khz.map(cpu_with_clock) else { continue };
+        let set = skeleton.maps.cpus.update(&cpu.to_ne_bytes(), &state, MapFlags::ANY);
+        set.map_err(|error| BpfError::Libbpf { doing: "telling the CPUs' clocks", error })?;
+    }
+    Ok(())
+}
+
 /// A per-CPU entry of one word, summed over all CPUs.
 fn sum(map: &impl MapCore, key: u32) -> Result<u64, BpfError> {
     Ok(loader::sums(map, key)?.first().copied().unwrap_or_default())
@@ -401,6 +420,7 @@ fn set_up(
     constants.has_current = kernel.helper("get_current_task_btf");
     constants.has_regs = kernel.helper("task_pt_regs");
     constants.has_task_stack = kernel.helper("get_task_stack");
+    constants.steal_from_rq = kernel.distance("runqueues", "steal_time").unwrap_or(0);
     constants.by_hash = !storage;
     constants.all_switches = true;
     constants.only_tid = settings.watch.only_thread();

@@ -9,6 +9,13 @@ pub(crate) const EVENT: usize = 48;
 /// Bytes of a CPU's head in the recorder.
 pub(crate) const CPU: usize = 64;
 
+/// A CPU's head before anything was recorded, with its clock in kHz.
+pub(crate) fn cpu_with_clock(khz: u64) -> [u8; CPU] {
+    let mut state = [0; CPU];
+    state[CPU - 8..].copy_from_slice(&khz.to_ne_bytes());
+    state
+}
+
 /// The longest name the kernel keeps of a task, with the zero that ends it.
 const COMM: usize = 16;
 
@@ -207,12 +214,33 @@ pub enum What {
         /// When it began.
         since: u64,
     },
+    /// A CPU's clock was changed.
+    Frequency {
+        /// Of which.
+        of: u32,
+        /// To what.
+        khz: u32,
+        /// From what; `None` where nothing was recorded of it before.
+        before: Option<u32>,
+    },
+    /// The hypervisor had let something else have the CPU.
+    Steal {
+        /// How long, in nanoseconds.
+        ns: u64,
+        /// It was after this moment. Nothing else was recorded on this CPU since then.
+        since: u64,
+    },
 }
 
 impl What {
     /// Whether it says how things stand from then on: who runs, whether the CPU idles, why it ticks.
     pub fn stands(&self) -> bool {
         matches!(self, Self::Switch { .. } | Self::Idle { .. } | Self::TickStop { .. })
+    }
+
+    /// Whether it says something of other CPUs than the one on which it was recorded.
+    pub fn concerns_others(&self) -> bool {
+        matches!(self, Self::IpiSent { .. } | Self::Frequency { .. })
     }
 }
 
@@ -367,6 +395,11 @@ impl Event {
             16 => What::Compaction { tid: a, since: c },
             17 => What::MmapLock { tid: a, since: c },
             18 => What::FaultEnd { tid: a },
+            20 => {
+                let before = u32::try_from(c).ok().filter(|khz| *khz > 0);
+                What::Frequency { of: a, khz: low, before }
+            }
+            19 => What::Steal { ns: u64::from(low) << 32 | u64::from(a), since: c },
             _ => return (seq, None),
         };
         (seq, Some(Self { ts, cpu, what }))

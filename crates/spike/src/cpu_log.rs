@@ -59,7 +59,7 @@ impl CpuLog {
     }
 
     /// The events in `[from, until]`, after what says how things stood at `from`: who ran, whether
-    /// the CPU idled, and why it ticked.
+    /// the CPU idled, and why it ticked; and the next, which may tell of the time before it.
     pub fn between(&self, from: u64, until: u64) -> impl Iterator<Item = &Event> {
         const ENOUGH: usize = 4;
         // A CPU may go without a switch for long.
@@ -71,7 +71,8 @@ impl CpuLog {
         let switch = switch.map_or(first, |at| oldest + at);
         let older = self.events.range(switch.min(first.saturating_sub(ENOUGH))..first);
         let end = self.events.partition_point(|event| event.ts <= until).max(first);
-        older.filter(|event| event.what.stands()).chain(self.events.range(first..end))
+        let next = self.events.get(end);
+        older.filter(|event| event.what.stands()).chain(self.events.range(first..end)).chain(next)
     }
 
     /// Whether none of the events between two moments are missing.
@@ -113,7 +114,7 @@ mod tests {
         log.append(batch(&[nmi(10), nmi(30)]), |_| true);
         log.append(batch(&[nmi(40), nmi(20), nmi(50)]), |event| event.ts != 50);
         assert_eq!(times(&log, 0, 99), [10, 20, 30, 40]);
-        assert_eq!(times(&log, 20, 30), [20, 30]);
+        assert_eq!(times(&log, 20, 30), [20, 30, 40], "the next as well");
     }
 
     #[test]
@@ -124,7 +125,7 @@ mod tests {
         log.append(batch(&[switch(10), switch(20), idle(30), nmi, switch(50)]), |_| true);
         assert_eq!(times(&log, 45, 60), [10, 20, 30, 50], "four before, as far as they stand");
         log.forget(20);
-        assert_eq!(times(&log, 45, 49), [20, 30]);
+        assert_eq!(times(&log, 45, 49), [20, 30, 50]);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What the gaps of a spinning CPU were made of.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use quietcore_bpf::{Set, Settings, Watch};
 use quietcore_measure::{
-    Cell, CpuSet, Gap, Kind, KindCount, Nanos, Section, Spike, Spikes, Table, Thread,
+    Cell, CpuSet, Gap, Kind, KindCount, Nanos, Section, Segment, Spike, Spikes, Table, Thread,
 };
 
 use crate::attribute::Window;
@@ -16,6 +17,10 @@ const SLOTS: u32 = 1 << 16;
 
 /// Shorter gaps may end before anything is recorded: a probe takes a good part of that itself.
 const EVIDENCE_FROM: Nanos = Nanos::from_us(1);
+
+/// Firmware that takes all CPUs to itself has them for longer: tens of microseconds at the least, by
+/// Delgado and Karavanic, "Performance Implications of System Management Mode" (IISWC 2013).
+const SHORTEST_SMI: Nanos = Nanos::from_us(5);
 
 /// Spikes that a run keeps one by one.
 const KEPT: usize = 1_000;
@@ -101,14 +106,31 @@ impl Explained {
                 pid: std::process::id(),
                 comm: format!("spike-{}", cpu.cpu),
             };
-            for gap in &cpu.gaps {
-                let spike = tape.explain(&window(gap, cpu.cpu, &thread));
-                count(&mut kinds, &spike);
-                let of =
-                    if gap.len_ns < EVIDENCE_FROM { &mut all.shorter } else { &mut all.longer };
-                of.add(&spike);
-                spikes.push(spike);
+            let when = |gap: &Gap| (gap.start_ns, gap.start_ns + gap.len_ns.0);
+            let gaps: Arc<[_]> = cpu.gaps.iter().map(when).collect();
+            let explain = |gap: &(u64, u64)| {
+                tape.explain(&Window {
+                    thread: thread.clone(),
+                    start_ns: gap.0,
+                    end_ns: gap.1,
+                    cpu: u32::try_from(cpu.cpu).unwrap_or(u32::MAX),
+                    spins: true,
+                    gaps: (cpu.omitted == 0).then(|| Arc::clone(&gaps)),
+                })
+            };
+            let mut explained: Vec<_> = gaps.iter().map(explain).collect();
+            let around = jitter.surroundings.cpus.iter().find(|around| around.cpu == cpu.cpu);
+            let smis = around.and_then(|around| around.smi.value().copied());
+            if cpu.omitted == 0 {
+                firmware(&mut explained, smis.unwrap_or(0));
             }
+            for spike in &explained {
+                count(&mut kinds, spike);
+                let is_short = spike.len_ns < EVIDENCE_FROM;
+                let of = if is_short { &mut all.shorter } else { &mut all.longer };
+                of.add(spike);
+            }
+            spikes.append(&mut explained);
         }
         all.spikes.kinds = kinds.into_values().collect();
         all.spikes.kinds.sort_by_key(|of: &KindCount| std::cmp::Reverse(of.total_ns));
@@ -139,13 +161,26 @@ impl Explained {
     }
 }
 
-fn window(gap: &Gap, cpu: usize, thread: &Thread) -> Window {
-    Window {
-        thread: thread.clone(),
-        start_ns: gap.start_ns,
-        end_ns: gap.start_ns + gap.len_ns.0,
-        cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
-        spins: true,
+/// Calls silent gaps of one CPU what they are if it counted as many system management interrupts: one
+/// interrupt makes one gap at most, but on a kernel that is busy it may fall into another's.
+fn firmware(gaps: &mut [Spike], smis: u64) {
+    let segments = gaps.iter_mut().flat_map(|gap| &mut gap.segments);
+    let is_silent = |segment: &&mut Segment| {
+        segment.kind == Kind::HostOrFirmware && segment.len_ns >= SHORTEST_SMI
+    };
+    let silent: Vec<_> = segments.filter(is_silent).collect();
+    if smis == 0 || silent.is_empty() {
+        return;
+    }
+    let (all, known) = (silent.len(), silent.len() as u64 <= smis);
+    for segment in silent {
+        let which = if known { "" } else { ", which of them is not known" };
+        segment.evidence.push(format!(
+            "MSR_SMI_COUNT rose by {smis}, and {all} silent gaps are {SHORTEST_SMI} and longer{which}"
+        ));
+        if known {
+            segment.kind = Kind::Smi;
+        }
     }
 }
 
@@ -158,4 +193,38 @@ fn count(kinds: &mut BTreeMap<Kind, KindCount>, spike: &Spike) {
     let named = kinds.entry(kind).or_insert_with(|| none(kind));
     named.spikes += 1;
     named.max_ns = named.max_ns.max(spike.len_ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gap(kind: Kind, len: u64) -> Spike {
+        let (at_ns, len_ns) = (Nanos(0), Nanos(len));
+        let segment = Segment { at_ns, len_ns, kind, by: String::new(), evidence: Vec::new() };
+        Spike { len_ns, segments: vec![segment], ..Spike::default() }
+    }
+
+    #[test]
+    fn silent_gaps_are_the_firmware_s_if_it_took_the_cpu_as_often() {
+        let named = |smis| {
+            let mut gaps = [
+                gap(Kind::HostOrFirmware, 50_000),
+                gap(Tick, 9_000),
+                gap(Kind::HostOrFirmware, 5_000),
+                gap(Kind::HostOrFirmware, 400),
+            ];
+            firmware(&mut gaps, smis);
+            let evidence = gaps[0].segments[0].evidence.concat();
+            (gaps.map(|gap| gap.kind()), evidence)
+        };
+        use Kind::{HostOrFirmware as Silent, Smi, Tick};
+        assert_eq!(named(0), ([Silent, Tick, Silent, Silent], String::new()));
+        let (kinds, evidence) = named(1);
+        assert_eq!(kinds, [Silent, Tick, Silent, Silent]);
+        assert!(evidence.contains("rose by 1") && evidence.contains("not known"), "{evidence}");
+        let (kinds, evidence) = named(2);
+        assert_eq!(kinds, [Smi, Tick, Smi, Silent]);
+        assert!(evidence.contains("rose by 2") && !evidence.contains("not known"), "{evidence}");
+    }
 }

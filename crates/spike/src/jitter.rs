@@ -291,9 +291,14 @@ impl Spinner {
 
     fn seen(&self, cpu: usize, tid: u32, start: u64, timebase: &Timebase) -> CpuJitter {
         let (recorder, rate) = (&self.recorder, self.rate);
+        // Starts are rounded and put on the kernel's clock each by itself: of two gaps that adjoin
+        // the second begins when the first has ended.
+        let mut ended = 0;
         let on_time_line = |gap: Gap| {
             let ticks = recorder.begin().wrapping_add(rate.ticks(gap.start_ns));
-            Gap { start_ns: timebase.monotonic_ns(ticks), ..gap }
+            let start_ns = timebase.monotonic_ns(ticks).max(ended);
+            ended = start_ns + gap.len_ns.0;
+            Gap { start_ns, ..gap }
         };
         CpuJitter {
             cpu,

@@ -182,8 +182,9 @@ impl Monitor {
             let from = asking().map(|question| question.from).min()?;
             let until = asking().map(Question::until).max()?;
             let own = asking().any(|question| question.is_own(cpu));
-            let of_others =
-                |event: &Event| matches!(event.what, What::Switch { .. } | What::IpiSent { .. });
+            let of_others = |event: &Event| {
+                matches!(event.what, What::Switch { .. }) || event.what.concerns_others()
+            };
             let batch = self.timeline.events(cpu, from, until);
             Some(CpuLog::of(batch, |event| own || of_others(event)))
         };
@@ -202,6 +203,7 @@ impl Monitor {
             let (own, Some(log)) = (question.is_own(cpu), log) else { continue };
             let events = log.between(question.from, question.until());
             seen.events.extend(events.filter(|event| question.concerns(event, own)));
+            seen.hears_of_steal |= own && self.timeline.hears_of_steal(cpu);
             if own && !log.is_whole(question.from, window.end_ns) {
                 seen.incomplete = Some(format!("events of CPU {cpu} were overwritten"));
             }
@@ -254,6 +256,7 @@ impl Question {
             cpu: wait.in_cpu,
             // Whatever the thread was doing, in this time it did not get to it.
             spins: wait.flags.stolen,
+            gaps: None,
         };
         // What CPUs did while it was blocked explains nothing, and may be long overwritten.
         let asleep = !wait.flags.preempted && !wait.flags.no_wake && !wait.flags.stolen;
@@ -286,7 +289,7 @@ impl Question {
             | What::MmapLock { tid, since } => own && tid == thread && since < self.window.end_ns,
             _ if !self.waits.is_empty() && began(event) > self.window.end_ns => false,
             What::Switch { from, to, .. } => own || from == thread || to == thread,
-            What::IpiSent { .. } => true,
+            what if what.concerns_others() => true,
             _ => own,
         }
     }

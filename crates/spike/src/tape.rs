@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use quietcore_bpf::{BpfError, Pause, Set, Timeline, Wait, What};
+use quietcore_bpf::{BpfError, Pause, Set, Timeline, Wait};
 use quietcore_measure::{CpuSet, Spike};
 use quietcore_sys::Host;
 
@@ -40,6 +40,7 @@ struct Track {
     log: CpuLog,
     /// The last event that was read.
     last: u64,
+    hears_of_steal: bool,
 }
 
 impl Tape {
@@ -50,6 +51,7 @@ impl Tape {
             whole: whole.contains(cpu as usize),
             log: CpuLog::default(),
             last: timeline.recorded(cpu),
+            hears_of_steal: false,
         };
         let tracks = (0..timeline.cpus()).map(track).collect();
         let sets = timeline.sets();
@@ -92,6 +94,7 @@ impl Tape {
             if own || !track.whole {
                 seen.events.extend(track.log.between(from, window.end_ns + AFTER));
             }
+            seen.hears_of_steal |= own && track.hears_of_steal;
             if own && !track.log.is_whole(window.start_ns, window.end_ns) {
                 seen.incomplete = Some(format!("events of CPU {cpu} were overwritten"));
             }
@@ -115,8 +118,9 @@ impl Track {
     fn pull(&mut self, timeline: &Timeline, cpu: u32) {
         let batch = timeline.events_after(cpu, self.last);
         self.last = batch.last;
+        self.hears_of_steal = timeline.hears_of_steal(cpu);
         let whole = self.whole;
-        self.log.append(batch, |event| whole || matches!(event.what, What::IpiSent { .. }));
+        self.log.append(batch, |event| whole || event.what.concerns_others());
         self.log.shorten(ROOM);
     }
 }

@@ -55,6 +55,9 @@ fn what() -> impl Strategy<Value = What> {
         1 => (tid(), moment()).prop_map(|(tid, since)| What::Reclaim { tid, since }),
         1 => (tid(), moment()).prop_map(|(tid, since)| What::Compaction { tid, since }),
         1 => (tid(), moment()).prop_map(|(tid, since)| What::MmapLock { tid, since }),
+        2 => (moment(), moment()).prop_map(|(ns, since)| What::Steal { ns, since }),
+        1 => (0..3u32, 1..5u32, prop::option::of(1..5u32))
+            .prop_map(|(of, khz, before)| What::Frequency { of, khz, before }),
     ]
 }
 
@@ -116,7 +119,7 @@ prop_compose! {
 prop_compose! {
     fn window()(start in moment(), end in moment(), cpu in 0..3u32, spins in any::<bool>()) -> Window {
         let thread = Thread { tid: THREAD, pid: THREAD, comm: "victim".into() };
-        Window { thread, start_ns: start, end_ns: end, cpu, spins }
+        Window { thread, start_ns: start, end_ns: end, cpu, spins, gaps: None }
     }
 }
 
@@ -140,7 +143,7 @@ proptest! {
         let sets = if all_sets { Set::ALL.to_vec() } else { Vec::new() };
         let pause = |(start, end)| Pause { start, end, tgid: THREAD, tid: 9 };
         let pauses = pauses.into_iter().map(pause).collect();
-        let seen = Seen { events, waits, pauses, sets, incomplete: None };
+        let seen = Seen { events, waits, pauses, sets, hears_of_steal: all_sets, incomplete: None };
         let spike = attribute(&window, &seen, &kernel());
         prop_assert!(spike.adds_up(), "{:#?}", spike.segments);
         prop_assert!(spike.segments.iter().all(|segment| segment.len_ns.0 > 0));

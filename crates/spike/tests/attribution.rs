@@ -25,7 +25,7 @@ const DO_NANOSLEEP: u64 = 0x4000;
 
 fn window(start_ns: u64, end_ns: u64, spins: bool) -> Window {
     let thread = Thread { tid: VICTIM, pid: VICTIM, comm: "victim".into() };
-    Window { thread, start_ns, end_ns, cpu: CPU, spins }
+    Window { thread, start_ns, end_ns, cpu: CPU, spins, gaps: None }
 }
 
 fn on(cpu: u32, ts: u64, what: What) -> Event {

@@ -18,7 +18,8 @@ const HOST: Kind = Kind::HostOrFirmware;
 
 fn explain(events: Vec<Event>, len: u64, seen: Seen) -> Spike {
     let thread = Thread { tid: VICTIM, pid: VICTIM, comm: "victim".into() };
-    let window = Window { thread, start_ns: GAP, end_ns: GAP + len, cpu: CPU, spins: true };
+    let (start_ns, end_ns) = (GAP, GAP + len);
+    let window = Window { thread, start_ns, end_ns, cpu: CPU, spins: true, gaps: None };
     let spike = attribute(&window, &Seen { events, ..seen }, &Kallsyms::parse(SYMBOLS));
     assert!(spike.adds_up(), "{spike:#?}");
     spike
@@ -260,7 +261,8 @@ fn a_second_without_a_tick_is_not_the_other_threads() {
 #[test]
 fn where_events_are_missing_time_is_not_a_threads_own_either() {
     let thread = Thread { tid: VICTIM, ..Thread::default() };
-    let span = Window { thread, start_ns: GAP, end_ns: GAP + 9_000, cpu: CPU, spins: false };
+    let (start_ns, end_ns) = (GAP, GAP + 9_000);
+    let span = Window { thread, start_ns, end_ns, cpu: CPU, spins: false, gaps: None };
     for (incomplete, kind) in [(None, Kind::User), (Some("lost".into()), Kind::Unexplained)] {
         let seen = Seen { incomplete, ..all() };
         assert_eq!(attribute(&span, &seen, &Kallsyms::parse(SYMBOLS)).kind(), kind);

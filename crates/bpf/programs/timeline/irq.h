@@ -45,6 +45,15 @@ static __always_inline void ended(u16 kind, u32 a, u64 start, u64 now, const voi
 		steal(start, now);
 }
 
+/* An interrupt begins. */
+static __always_inline void begins(struct cpu *cpu, u32 number, u64 *since)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	ask_host(cpu, number, now);
+	*since = now;
+}
+
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(irq_entry, int irq, struct irqaction *action)
 {
@@ -52,7 +61,7 @@ int BPF_PROG(irq_entry, int irq, struct irqaction *action)
 	struct cpu *cpu = this_cpu(&number);
 
 	if (cpu && !cpu->irq_ts)
-		cpu->irq_ts = bpf_ktime_get_ns();
+		begins(cpu, number, &cpu->irq_ts);
 	return 0;
 }
 
@@ -79,7 +88,7 @@ int BPF_PROG(softirq_entry, unsigned int vec)
 	struct cpu *cpu = this_cpu(&number);
 
 	if (cpu)
-		cpu->softirq_ts = bpf_ktime_get_ns();
+		begins(cpu, number, &cpu->softirq_ts);
 	return 0;
 }
 
@@ -103,7 +112,7 @@ int BPF_PROG(softirq_exit, unsigned int vec)
 		u32 number;                                                       \
 		struct cpu *cpu = this_cpu(&number);                              \
 		if (cpu)                                                          \
-			cpu->vector_ts = bpf_ktime_get_ns();                      \
+			begins(cpu, number, &cpu->vector_ts);                     \
 		return 0;                                                         \
 	}                                                                         \
 	SEC("tp_btf/" #name "_exit")                                              \

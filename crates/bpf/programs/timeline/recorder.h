@@ -73,16 +73,12 @@ static __always_inline struct event *slot(struct cpu *cpu, u32 number, u64 *seq)
 	return bpf_map_lookup_elem(&events, &i);
 }
 
-static __always_inline void record(u64 ts, u16 kind, u32 a, u32 b, u64 c, const void *name)
+static __always_inline void fill(struct cpu *cpu, u32 number, u64 ts, u16 kind, u32 a, u32 b, u64 c,
+				 const void *name)
 {
-	u32 number;
 	u64 seq;
-	struct cpu *cpu = this_cpu(&number);
-	struct event *e;
+	struct event *e = slot(cpu, number, &seq);
 
-	if (!cpu)
-		return;
-	e = slot(cpu, number, &seq);
 	if (!e)
 		return;
 	e->seq = 0;
@@ -97,4 +93,71 @@ static __always_inline void record(u64 ts, u16 kind, u32 a, u32 b, u64 c, const 
 		__builtin_memcpy(e->name, name, COMM);
 	barrier();
 	e->seq = seq;
+}
+
+/* The next is 0 where there is no such thing. */
+const volatile s64 steal_from_rq;      /* from a CPU's run queue to its struct steal */
+
+/* KVM's host writes it for each CPU: nanoseconds in which it could have run and had to wait. */
+struct steal {
+	u64 ns;
+	u32 version, flags;    /* odd while it writes; none is defined */
+	u32 preempted, pad[11];
+};
+
+/* What a CPU waited for is of use from here on, and in less time it cannot have waited longer. */
+#define ASK_AFTER 10000
+
+/*
+ * Finds it without the kernel's symbols, of which many kernels keep only the functions: it lies as far
+ * from the run queue on every CPU, and every task knows that. What is there must look the part.
+ */
+static __noinline u64 find_steal(u64 now, u64 *stolen)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	u64 at = (u64)BPF_CORE_READ(task, se.cfs_rq, rq) + steal_from_rq;
+	struct steal host;
+	u32 odd;
+
+	if (bpf_probe_read_kernel(&host, sizeof(host), (void *)at))
+		return 1;
+	odd = (host.version & 1) | host.flags | (host.preempted >> 8);
+	for (int i = 0; i < 11; i++)
+		odd |= host.pad[i];
+	*stolen = host.ns;
+	return host.version && !odd && host.ns < now ? at : 1;
+}
+
+/*
+ * Asks what the hypervisor has taken of this CPU. It adds that up before it lets the CPU run on, so
+ * what is new was taken since the last time that it was asked.
+ */
+static __always_inline void ask_host(struct cpu *cpu, u32 number, u64 now)
+{
+	u64 since = cpu->asked_ts, before = cpu->stolen, stolen;
+
+	if (!steal_from_rq || !bpf_core_field_exists(struct cfs_rq, rq) || now - since < ASK_AFTER)
+		return;
+	cpu->asked_ts = now;
+	if (!cpu->steal_at)
+		cpu->steal_at = find_steal(now, &cpu->stolen);
+	else if (cpu->steal_at > 1 &&
+		 !bpf_probe_read_kernel(&stolen, sizeof(stolen), (void *)cpu->steal_at) &&
+		 /* An interrupt in between may have seen more. */
+		 stolen > before) {
+		cpu->stolen = stolen;
+		stolen -= before;
+		fill(cpu, number, now, STEAL, stolen, stolen >> 32, since, 0);
+	}
+}
+
+static __always_inline void record(u64 ts, u16 kind, u32 a, u32 b, u64 c, const void *name)
+{
+	u32 number;
+	struct cpu *cpu = this_cpu(&number);
+
+	if (!cpu)
+		return;
+	ask_host(cpu, number, ts);
+	fill(cpu, number, ts, kind, a, b, c, name);
 }

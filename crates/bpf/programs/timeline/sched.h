@@ -298,6 +298,7 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 	if (!cpu)
 		return 0;
 	count(SWITCHES);
+	ask_host(cpu, number, now);
 	out = watches(prev->pid, prev->tgid, number);
 	in = watches(next->pid, next->tgid, number);
 	if (!all_switches && !out && !in)
@@ -428,5 +429,19 @@ SEC("tp_btf/cpu_idle")
 int BPF_PROG(idle, unsigned int state, unsigned int cpu)
 {
 	record(bpf_ktime_get_ns(), IDLE, state, 0, 0, 0);
+	return 0;
+}
+
+SEC("tp_btf/cpu_frequency")
+int BPF_PROG(frequency, unsigned int khz, unsigned int of)
+{
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &of);
+	u64 before = 0;
+
+	if (cpu) {
+		before = cpu->khz;
+		cpu->khz = khz;
+	}
+	record(bpf_ktime_get_ns(), FREQUENCY, of, khz, before, 0);
 	return 0;
 }

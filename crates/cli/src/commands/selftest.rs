@@ -239,8 +239,16 @@ fn wrong(results: &[ClassResult]) -> Spikes {
 
 /// Class by class.
 fn classes(results: &[ClassResult]) -> Table {
-    let columns =
-        ["injected", "felt", "unfelt", "right_pct", "wrong_pct", "explained_pct", "adds_up"];
+    let columns = [
+        "injected",
+        "felt",
+        "unfelt",
+        "taken",
+        "right_pct",
+        "wrong_pct",
+        "explained_pct",
+        "adds_up",
+    ];
     let mut table = Table::new("selftest", "Class by class", &columns);
     for of in results {
         let pct = |share: Option<f64>| match (&of.not_here, share) {
@@ -253,6 +261,7 @@ fn classes(results: &[ClassResult]) -> Table {
             of.name.into(),
             of.felt.into(),
             of.unfelt.into(),
+            of.taken.into(),
             pct(of.recall()),
             pct(wrong),
             pct(of.explained()),

@@ -281,6 +281,11 @@ impl Wire {
         self.trickle = Some(Trickle { bytes, every, next: Instant::now() });
     }
 
+    /// From now on as fast as the socket takes it.
+    pub(super) fn at_full_speed(&mut self) {
+        self.trickle = None;
+    }
+
     /// The next record's last bit is wrong.
     pub(super) fn spoil_next(&mut self) {
         self.spoil_next = true;

@@ -109,8 +109,7 @@ fn a_trickle_is_read_as_it_comes() {
 fn a_connection_that_is_too_slow_for_the_venue_is_opened_again() {
     let faults = "after 40 events slow 1_000 on @depth";
     let venue = VenueConfig { queue: 10_000, ..steady(faults) };
-    // What the venue says at the end (1008) may not come through the trickle any more.
-    let found = follow_at(venue, faults, "its connection is lost", |_| ());
+    let found = follow_at(venue, faults, "the venue closed it with 1008: Too slow", |_| ());
     assert!(found.seen.lost.iter().all(|lost| *lost >= 1) && counted(&found).1 >= 1);
 }
 

@@ -50,7 +50,8 @@ pub(super) fn edges(scene: &Scene<'_>, pieces: Vec<Piece>) -> Vec<Piece> {
         }
         let beside = |at: usize| pieces.get(at).filter(|piece| !is_open(piece));
         let before = at.checked_sub(1).and_then(beside);
-        let due = beside(at + 1).map(|after| after.due);
+        let next = next(&pieces, at);
+        let due = beside(next).map(|after| after.due);
         let cut = due.map_or(piece.end, |due| entry(piece, before.map_or(0, exit), due));
         let first = Piece { end: cut, ..piece.clone() };
         let last = Piece { start: cut, ..piece.clone() };
@@ -59,7 +60,7 @@ pub(super) fn edges(scene: &Scene<'_>, pieces: Vec<Piece>) -> Vec<Piece> {
             _ => first,
         });
         if last.len() > 0 {
-            let entry = part_of(&pieces[carried(&pieces, at + 1)], last, "entry");
+            let entry = part_of(&pieces[carried(&pieces, next)], last, "entry");
             told.push(match due.flatten() {
                 Some(due) => entry.with(format!("it was due at {}", scene.at(due))),
                 None => entry,
@@ -68,6 +69,13 @@ pub(super) fn edges(scene: &Scene<'_>, pieces: Vec<Piece>) -> Vec<Piece> {
     }
     told.retain(|piece| piece.start < piece.end);
     told
+}
+
+/// What comes after a piece. What the hypervisor took lies at the end of the time in which it did, for
+/// want of knowing better: it does not part silence from the interrupt that was due.
+fn next(pieces: &[Piece], at: usize) -> usize {
+    let is_other = |n: &usize| pieces[*n].kind != Kind::Steal;
+    (at + 1..pieces.len()).find(is_other).unwrap_or(at + 1)
 }
 
 /// From when on silent time is the entry of the interruption after it; its end where none of it is.

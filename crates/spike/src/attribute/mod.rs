@@ -5,6 +5,7 @@
 //! never leaves a hole, so the segments add up to the window; what no event covers says so.
 
 mod blocked;
+mod clock;
 mod edges;
 mod offcpu;
 mod oncpu;
@@ -12,7 +13,10 @@ mod paint;
 mod queue;
 mod scene;
 mod still;
+mod stolen;
 mod track;
+
+use std::sync::Arc;
 
 use quietcore_bpf::{Event, Pause, Set, Wait};
 use quietcore_measure::{Nanos, Segment, Spike, Thread};
@@ -39,6 +43,9 @@ pub struct Window {
     /// The thread does nothing but look at the clock, and this is time in which it could not: none
     /// of it is the thread's own.
     pub spins: bool,
+    /// Of such a thread, all its gaps by time, this one among them: when each began and ended. `None`
+    /// where they are not known.
+    pub gaps: Option<Arc<[(u64, u64)]>>,
 }
 
 /// What was recorded around a window.
@@ -52,6 +59,8 @@ pub struct Seen {
     pub pauses: Vec<Pause>,
     /// What was recorded without a gap in the programs: what no event shows did not happen.
     pub sets: Vec<Set>,
+    /// The hypervisor tells what it takes of the CPUs: what no event shows it did not take.
+    pub hears_of_steal: bool,
     /// Why that is not all.
     pub incomplete: Option<String>,
 }

@@ -7,6 +7,7 @@ use super::blocked::{self, Reason};
 use super::paint::{Piece, paint};
 use super::queue::{Queue, queue};
 use super::scene::{Scene, named};
+use super::stolen;
 use super::track::Off;
 use crate::syscalls;
 
@@ -18,7 +19,8 @@ pub(super) fn explain(scene: &Scene<'_>, start: u64, end: u64, off: &Off<'_>) ->
         (None, None) => return vec![unseen(scene, start, end, off)],
     };
     if preempted {
-        return queue(scene, &Queue::preempted(scene, start, end, off));
+        let waits = Queue::preempted(scene, start, end, off);
+        return stolen::cut(scene, queue(scene, &waits), waits.cpu);
     }
     match off.wait {
         Some(wait) if wait.flags.no_wake => {
@@ -99,26 +101,27 @@ fn woken(scene: &Scene<'_>, wait: &Wait, off: &Off<'_>, start: u64, end: u64) ->
     let waking = wait.waking_ts.or(wait.wakeup_ts).unwrap_or(end);
     let wakeup = wait.wakeup_ts.unwrap_or(waking).max(waking);
     let (to_waking, to_wakeup) = (waking.clamp(start, end), wakeup.clamp(start, end));
-    let mut base = Vec::new();
+    let mut pieces = Vec::new();
     if to_waking > start {
         let mut asleep = blocked(scene, wait, off, start, to_waking);
         asleep.evidence.push(waker(scene, wait, waking));
-        base.extend(stopped(scene, asleep));
+        pieces.extend(stopped(scene, asleep));
     }
+    let mut way = Vec::new();
     if to_wakeup > to_waking {
         let piece = Piece::new(to_waking, to_wakeup, Kind::WakeIpi, "");
         let line = format!("sched_wakeup at {}", scene.at(wakeup));
-        base.push(piece.with(waker(scene, wait, waking)).with(line));
+        way.push(piece.with(waker(scene, wait, waking)).with(line));
     }
     if end > to_wakeup {
-        base.extend(queue(scene, &Queue::woken(to_wakeup, end, wait)));
+        way.extend(queue(scene, &Queue::woken(to_wakeup, end, wait)));
     }
-    let mut layers = Vec::new();
     // An interrupt on the CPU itself has woken that before the thread.
-    if wait.waker_cpu != wait.wakeup_cpu {
-        layers.extend(idle_exit(scene, wait.wakeup_cpu, to_waking, end));
-    }
-    paint(base, layers)
+    let from_afar = wait.waker_cpu != wait.wakeup_cpu;
+    let idle = idle_exit(scene, wait.wakeup_cpu, to_waking, end).filter(|_| from_afar);
+    way = paint(way, idle.into_iter().collect());
+    pieces.extend(stolen::cut(scene, way, wait.wakeup_cpu));
+    pieces
 }
 
 /// Who ended the wait.

@@ -7,7 +7,7 @@ use quietcore_measure::{Kind, Nanos};
 
 use super::paint::{Piece, paint};
 use super::scene::{Scene, named};
-use super::still;
+use super::{clock, still, stolen};
 use crate::syscalls;
 
 /// How long before an interrupt its sender may have asked for it.
@@ -28,7 +28,8 @@ pub(super) fn explain(
     let mut layers = interrupts(scene, cpu, start, end);
     let overlaps = |piece: &&Piece| piece.start < end && start < piece.end;
     layers.extend(own.iter().filter(overlaps).cloned());
-    paint(vec![base(scene, start, end, cpu)], layers)
+    let pieces = stolen::cut(scene, paint(vec![base(scene, start, end, cpu)], layers), cpu);
+    clock::cut(scene, pieces, cpu)
 }
 
 /// What is left where no event says more.

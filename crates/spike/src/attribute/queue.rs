@@ -16,7 +16,8 @@ const WORKS: usize = 4;
 pub(super) struct Queue {
     start: u64,
     end: u64,
-    cpu: u32,
+    /// Of which CPU.
+    pub cpu: u32,
     /// It was taken off the CPU; otherwise it was woken.
     preempted: bool,
     /// Its control group had used up its quota.

@@ -44,7 +44,10 @@ impl Cpu<'_> {
 /// When an interrupt began; of all else, when it was.
 pub(crate) fn began(event: &Event) -> u64 {
     match event.what {
-        What::Irq { since, .. } | What::Softirq { since, .. } | What::Vector { since, .. } => since,
+        What::Irq { since, .. }
+        | What::Softirq { since, .. }
+        | What::Vector { since, .. }
+        | What::Steal { since, .. } => since,
         What::Nmi { ns } => event.ts.saturating_sub(ns),
         _ => event.ts,
     }
@@ -144,6 +147,22 @@ impl<'a> Scene<'a> {
         let all = self.cpu(cpu);
         let later = &all[all.partition_point(|event| event.ts < from)..];
         &later[..later.partition_point(|event| event.ts <= to)]
+    }
+
+    /// Whether anything is known of a CPU after a moment.
+    pub fn is_followed(&self, cpu: u32, ts: u64) -> bool {
+        self.cpu(cpu).last().is_some_and(|event| event.ts > ts)
+    }
+
+    /// Whether a CPU idled at a moment.
+    pub fn idles(&self, cpu: u32, ts: u64) -> bool {
+        let states = self.before(cpu, ts.saturating_add(1)).iter().rev().map(|event| event.what);
+        let mut states = states.filter_map(|what| match what {
+            What::Idle { state } => Some(state.is_some()),
+            What::Switch { to, .. } if to != 0 => Some(false),
+            _ => None,
+        });
+        states.next().unwrap_or(false)
     }
 
     /// The events of all CPUs, one CPU after the other.

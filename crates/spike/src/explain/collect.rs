@@ -203,6 +203,7 @@ impl Collector {
             end_ns: span.end_ns,
             cpu,
             spins: false,
+            gaps: None,
         };
         let locks: Vec<LockWait> =
             waits.iter().filter_map(|wait| self.lock_wait(span, wait)).collect();

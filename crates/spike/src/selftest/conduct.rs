@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
@@ -27,6 +28,9 @@ const SETTLED: u64 = 50_000_000;
 
 /// What is felt is told within this time.
 const MEMORY: u64 = 3_000_000_000;
+
+/// Of gaps that were explained before, those that may concern the next.
+const REMEMBERED: usize = 64;
 
 /// How long an injector may take to get ready: one builds a program first.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -230,6 +234,12 @@ impl Session {
         let (now, later): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|span| span.end <= until);
         self.waiting = later;
+        let before = self.felt.iter().rev().take(REMEMBERED);
+        let before = before.map(|spike| (spike.start_ns, spike.start_ns + spike.len_ns.0));
+        let spans = now.iter().chain(&self.waiting).map(|span| (span.start, span.end));
+        let mut gaps: Vec<_> = before.chain(spans).collect();
+        gaps.sort_unstable();
+        let gaps: Arc<[_]> = gaps.into();
         for span in now {
             let window = Window {
                 thread: self.victim.clone(),
@@ -237,6 +247,7 @@ impl Session {
                 end_ns: span.end,
                 cpu: self.cpu,
                 spins: self.injector.spins,
+                gaps: self.injector.spins.then(|| Arc::clone(&gaps)),
             };
             self.felt.push(self.tape.explain(&window));
         }

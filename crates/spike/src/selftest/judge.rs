@@ -25,6 +25,8 @@ pub struct ClassResult {
     pub felt: u64,
     /// Causes that nobody felt: below the threshold, or the victim was resting.
     pub unfelt: u64,
+    /// Causes all of whose time the hypervisor had taken, by its own clock.
+    pub taken: u64,
     /// How often each kind was named.
     pub named: BTreeMap<Kind, u64>,
     /// How often the right one was.
@@ -56,6 +58,7 @@ impl ClassResult {
     pub fn add(&mut self, other: Self) {
         self.felt += other.felt;
         self.unfelt += other.unfelt;
+        self.taken += other.taken;
         self.right += other.right;
         self.unexplained += other.unexplained;
         self.felt_ns += other.felt_ns;
@@ -95,7 +98,10 @@ pub fn judge(injector: &Injector, caused: &[Span], felt: &[Spike]) -> ClassResul
             result.unfelt += 1;
             continue;
         };
-        let found = named(spike, cause);
+        let Some(found) = named(spike, cause) else {
+            result.taken += 1;
+            continue;
+        };
         result.felt += 1;
         *result.named.entry(found.kind).or_default() += 1;
         let dark = spike.segments.iter().filter(|segment| segment.kind == Kind::Unexplained);
@@ -117,17 +123,17 @@ fn span(spike: &Spike) -> Span {
     Span { start: spike.start_ns, end: spike.start_ns + spike.len_ns.0 }
 }
 
-/// The kind that most of a cause's own time went to.
-fn named(spike: &Spike, cause: &Span) -> Found {
+/// The kind that most of a cause's own time went to: what the hypervisor took of it by its own clock is
+/// not the cause's. `None` where that was all.
+fn named(spike: &Spike, cause: &Span) -> Option<Found> {
     let mut shares: BTreeMap<(Kind, &str), u64> = BTreeMap::new();
-    for segment in &spike.segments {
+    for segment in spike.segments.iter().filter(|segment| segment.kind != Kind::Steal) {
         let start = spike.start_ns + segment.at_ns.0;
         let of = Span { start, end: start + segment.len_ns.0 };
         *shares.entry((segment.kind, &segment.by)).or_default() += of.overlap(cause);
     }
-    let most = shares.into_iter().max_by_key(|&(_, ns)| ns);
-    let (kind, by) = most.map_or((Kind::Unexplained, ""), |(who, _)| who);
-    Found { kind, by: by.to_owned() }
+    let most = shares.into_iter().filter(|&(_, ns)| ns > 0).max_by_key(|&(_, ns)| ns);
+    most.map(|((kind, by), _)| Found { kind, by: by.to_owned() })
 }
 
 #[cfg(test)]
@@ -168,6 +174,14 @@ mod tests {
         assert_eq!(result.recall(), Some(0.0));
         assert_eq!(result.explained(), Some(0.5));
         assert_eq!(result.wrong_examples, [felt[0].clone()]);
+    }
+
+    #[test]
+    fn what_the_hypervisor_took_is_no_cause_s() {
+        let felt = [spike(100, &[(50, Kind::Steal), (10, Kind::Tick)])];
+        let caused = [Span { start: 105, end: 160 }, Span { start: 105, end: 140 }];
+        let result = judge(tick(), &caused, &felt);
+        assert_eq!((result.felt, result.right, result.taken), (1, 1, 1));
     }
 
     #[test]

@@ -279,7 +279,10 @@ impl<'a> Socket<'a> {
         self.frame(Frame::ping(bytes_of(payload)));
     }
 
+    /// Says goodbye. That goes out at once: a slow connection is a fault of the script's, and its end
+    /// is none.
     fn close(&mut self, code: u16, reason: &str) {
+        self.wire().at_full_speed();
         self.end = Some(End::Close(code, reason.into()));
     }
 

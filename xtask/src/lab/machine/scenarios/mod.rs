@@ -14,8 +14,8 @@ mod untouched;
 /// Every scenario, in the order in which they run.
 pub const ALL: &[&Scenario] = &[
     &untouched::SCENARIO,
-    &unconfirmed::SCENARIO,
     &tuning::SCENARIO,
+    &unconfirmed::SCENARIO,
     &power_cut::SCENARIO,
     &one_shot::SCENARIO,
 ];

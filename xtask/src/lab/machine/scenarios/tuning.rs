@@ -11,7 +11,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "tuning",
     about: "apply, reboot, verify, confirm; then rollback and reboot: the machine is as it was",
     acpi: Some("cstates.asl"),
-    after: Some("unconfirmed"),
+    after: Some("untouched"),
     play,
 };
 

@@ -11,7 +11,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "unconfirmed",
     about: "applied, tried, not confirmed: the second reboot brings the old line and all the rest back",
     acpi: Some("cstates.asl"),
-    after: Some("untouched"),
+    after: Some("tuning"),
     play,
 };
 
