@@ -43,7 +43,8 @@ fn main() {
         count = n + 1;
         std::thread::sleep(Duration::from_micros(200));
         let thread = Thread { tid: tid as u32, pid: std::process::id(), comm: "spinner".into() };
-        let window = Window { thread, start_ns, end_ns, cpu: cpu as u32, spins: true };
+        let cpu = cpu as u32;
+        let window = Window { thread, start_ns, end_ns, cpu, spins: true, gaps: None };
         let begin = std::time::Instant::now();
         let spike = monitor.window(&window, Vec::new());
         spent += begin.elapsed();

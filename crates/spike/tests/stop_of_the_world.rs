@@ -40,6 +40,7 @@ fn explained(pauses: Vec<Pause>) -> Spike {
         end_ns: 10_000,
         cpu: 1,
         spins: false,
+        gaps: None,
     };
     let seen = Seen { waits: vec![wait()], pauses, ..Seen::default() };
     attribute(&window, &seen, &Kallsyms::default())
