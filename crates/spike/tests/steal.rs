@@ -58,11 +58,8 @@ fn a_gap_is_the_hypervisor_s_as_far_as_it_says_so() {
 fn an_interrupt_that_waited_for_the_cpu_is_not_what_took_it() {
     let gap = window(100_000, 310_000, Some(&[(100_000, 310_000)]));
     let events = vec![steal(50_000, 300_000, 195_000), tick(300_000, 308_000)];
-    let expected = [
-        (0, 5_000, Kind::Timer),
-        (5_000, 195_000, Kind::Steal),
-        (200_000, 10_000, Kind::Timer),
-    ];
+    let expected =
+        [(0, 5_000, Kind::Timer), (5_000, 195_000, Kind::Steal), (200_000, 10_000, Kind::Timer)];
     assert_eq!(parts(&explain(&gap, events, vec![])), expected);
 }
 

@@ -102,9 +102,11 @@ fn judge(e: &Evidence, tally: &mut Tally) {
     equal("jitter", spun(&json("jitter.json")), "middle", "end");
     let said = format!("MSR_SMI_COUNT rose by {},", moved(e, "middle", "end").unwrap_or_default());
     let explained = json("jitter.json")["sections"].to_string();
-    tally.check(explained.contains(&said), "gaps that nothing else explains have that number", || {
-        format!("none says {said:?}; {}", e.ending("raise"))
-    });
+    tally.check(
+        explained.contains(&said),
+        "gaps that nothing else explains have that number",
+        || format!("none says {said:?}; {}", e.ending("raise")),
+    );
     tally.findings("probe", &json("probe.json"), EXPECT_PROBED);
 }
 
