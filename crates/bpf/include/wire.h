@@ -30,8 +30,8 @@ enum kind {
 	COMPACTION,    /* a: tid; from c to ts */
 	MMAP_LOCK,     /* a: tid; from c to ts */
 	FAULT_END,     /* a: tid */
-	STEAL,         /* a, b: low and high half of how many nanoseconds the hypervisor took between c
-	                  and ts, in which nothing else was recorded on this CPU */
+	STEAL,         /* a, b: low and high half of how many nanoseconds the hypervisor took between c,
+	                  when it was asked before, and ts */
 	FREQUENCY,     /* a: of CPU, b: kHz, c: kHz before, 0 where unknown */
 };
 

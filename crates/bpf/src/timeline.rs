@@ -19,7 +19,7 @@ use crate::runtime::{self, Runtime};
 use crate::sets::{FAULT_END, PROGRAMS, Set, left_out};
 use crate::wait::Wait;
 use crate::watch::Watch;
-use crate::wire::{Pause, Sleeps, cpu_with_clock};
+use crate::wire::{Pause, Sleeps};
 use crate::{BpfError, Health, Kernel, State, kernel, loader};
 
 #[allow(
@@ -168,7 +168,6 @@ impl Timeline {
         )
         .map_err(|error| BpfError::Map { map: "the recorder", error })?;
 
-        tell_clocks(&skeleton, cpus)?;
         let begin = Instant::now();
         let programs = PROGRAMS.iter().map(|&(program, tracepoint, set)| {
             (program, left_out(program, tracepoint, set, &settings.sets, &kernel))
@@ -352,18 +351,6 @@ impl Timeline {
         all.sort_by_key(|sleeps| std::cmp::Reverse(sleeps.ns));
         Ok(all)
     }
-}
-
-/// Lets the programs know each CPU's clock, so that they can say what the first change was from.
-fn tell_clocks(skeleton: &TimelineSkel<'_>, cpus: u32) -> Result<(), BpfError> {
-    for cpu in 0..cpus {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
-        let khz = std::fs::read_to_string(path).ok().and_then(|khz| khz.trim().parse().ok());
-        let Some(state) = khz.map(cpu_with_clock) else { continue };
-        let set = skeleton.maps.cpus.update(&cpu.to_ne_bytes(), &state, MapFlags::ANY);
-        set.map_err(|error| BpfError::Libbpf { doing: "telling the CPUs' clocks", error })?;
-    }
-    Ok(())
 }
 
 /// A per-CPU entry of one word, summed over all CPUs.

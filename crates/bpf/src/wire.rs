@@ -9,13 +9,6 @@ pub(crate) const EVENT: usize = 48;
 /// Bytes of a CPU's head in the recorder.
 pub(crate) const CPU: usize = 64;
 
-/// A CPU's head before anything was recorded, with its clock in kHz.
-pub(crate) fn cpu_with_clock(khz: u64) -> [u8; CPU] {
-    let mut state = [0; CPU];
-    state[CPU - 8..].copy_from_slice(&khz.to_ne_bytes());
-    state
-}
-
 /// The longest name the kernel keeps of a task, with the zero that ends it.
 const COMM: usize = 16;
 
@@ -227,7 +220,8 @@ pub enum What {
     Steal {
         /// How long, in nanoseconds.
         ns: u64,
-        /// It was after this moment. Nothing else was recorded on this CPU since then.
+        /// It was after this moment, when the hypervisor was asked before. What is recorded does not ask
+        /// for the next 10 µs.
         since: u64,
     },
 }

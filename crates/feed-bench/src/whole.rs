@@ -7,6 +7,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
+use quietcore_feed::engine::clock::HotClock;
 use quietcore_feed::market::{Levels, Says};
 use quietcore_feed::stages::{Drain, Kind, Laps, Passed, Recorder, ring};
 use quietcore_feed::sync::{Market, MarketConfig, State};
@@ -14,7 +15,8 @@ use quietcore_feed::tls::{RecordPath, Tls};
 use quietcore_feed::venues::Venue;
 use quietcore_feed::venues::binance_usdm::BinanceUsdm;
 use quietcore_feed::websocket::{Decoder, Incoming, Limits, Opcode, Utf8, encode};
-use quietcore_measure::{Distribution, Hist, HistConfig};
+use quietcore_measure::{CpuSet, Distribution, Hist, HistConfig};
+use quietcore_sys::clock::KernelClock;
 use quietcore_sys::tsc::{Rate, ticks};
 use rustls::{ClientConnection, StreamOwned};
 use tungstenite::protocol::Role;
@@ -39,6 +41,9 @@ pub struct Ours {
     pub market: Market,
     quotes: u64,
     trades: u64,
+    clock: HotClock,
+    /// The stamp that the kernel would have made of what is on the wire.
+    stamp_ns: u64,
     recorder: Recorder,
     _drain: Drain,
 }
@@ -52,7 +57,19 @@ impl Ours {
         let market = Market::new(BinanceUsdm.rule(), MarketConfig::default());
         let levels = Levels::with_room(4_096);
         let (recorder, _drain) = ring(1 << 14);
-        Ok(Self { pipe, tls, decoder, levels, market, quotes: 0, trades: 0, recorder, _drain })
+        Ok(Self {
+            pipe,
+            tls,
+            decoder,
+            levels,
+            market,
+            quotes: 0,
+            trades: 0,
+            clock: HotClock::start(&CpuSet::default()),
+            stamp_ns: 0,
+            recorder,
+            _drain,
+        })
     }
 
     /// Begins anew with the whole book.
@@ -69,6 +86,8 @@ impl Ours {
     /// Puts these messages on the wire.
     pub fn seal(&mut self, frames: &[Vec<u8>]) -> anyhow::Result<()> {
         frames.iter().try_for_each(|frame| self.pipe.seal(frame))?;
+        self.clock.keep(self.clock.now());
+        self.stamp_ns = KernelClock::Realtime.now();
         Ok(())
     }
 
@@ -80,15 +99,18 @@ impl Ours {
         while messages == 0 {
             let count = self.pipe.read(self.tls.space())?;
             self.tls.filled(count);
-            let mut laps = STAMPED.then(|| Laps::read(ticks(), None, 0));
+            let mut laps = STAMPED.then(|| {
+                let now = self.clock.now();
+                Laps::read(now, self.clock.since(Some(self.stamp_ns), now), 0)
+            });
             while let Some(mut plain) = self.tls.next()? {
                 if let Some(laps) = &mut laps {
-                    laps.tls(ticks(), self.decoder.is_inside());
+                    laps.tls(self.clock.now(), self.decoder.is_inside());
                 }
                 while !plain.is_empty() {
                     let incoming = self.decoder.next(&mut plain)?;
                     if let Some(laps) = &mut laps {
-                        laps.websocket(ticks());
+                        laps.websocket(self.clock.now());
                     }
                     let text = match incoming {
                         None => break,
@@ -97,7 +119,7 @@ impl Ours {
                     };
                     let says = BinanceUsdm.scan(text, &mut self.levels)?.says;
                     if let Some(laps) = &mut laps {
-                        laps.json(ticks());
+                        laps.json(self.clock.now());
                     }
                     let kind = match says {
                         Says::Depth(depth) => {
@@ -116,7 +138,7 @@ impl Ours {
                         _ => Kind::Other,
                     };
                     if let Some(laps) = &mut laps {
-                        let way = laps.book(ticks());
+                        let way = laps.book(self.clock.now());
                         self.recorder.record(&Passed { kind, way });
                     }
                     messages += 1;

@@ -85,11 +85,11 @@ impl Kind {
     }
 }
 
-/// One message's way, in ticks.
+/// One message's way, in ticks but for what the kernel's stamp tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// From the kernel's stamp to the thread; `None` where there was no stamp.
-    pub wake: Option<u64>,
+    /// From the kernel's stamp to the thread, in nanoseconds; `None` where there was no stamp.
+    pub wake_ns: Option<u64>,
     /// From the thread to the bytes.
     pub read: u64,
     /// Its record or records.
@@ -109,7 +109,7 @@ pub struct Way {
 /// Time comes in as ticks, so that this is a function of values.
 #[derive(Clone, Copy, Debug)]
 pub struct Laps {
-    wake: Option<u64>,
+    wake_ns: Option<u64>,
     read: u64,
     read_end: u64,
     last: u64,
@@ -119,10 +119,10 @@ pub struct Laps {
 }
 
 impl Laps {
-    /// A read ended at `now`, `read` ticks after the thread ran and `wake` ticks after the kernel had
-    /// the bytes.
-    pub fn read(now: u64, wake: Option<u64>, read: u64) -> Self {
-        Self { wake, read, read_end: now, last: now, tls: 0, websocket: 0, json: 0 }
+    /// A read ended at `now`, `read` ticks after the thread ran, which was `wake_ns` nanoseconds after
+    /// the kernel had the bytes.
+    pub fn read(now: u64, wake_ns: Option<u64>, read: u64) -> Self {
+        Self { wake_ns, read, read_end: now, last: now, tls: 0, websocket: 0, json: 0 }
     }
 
     #[inline]
@@ -158,7 +158,7 @@ impl Laps {
     pub fn book(&mut self, now: u64) -> Way {
         let book = self.lap(now);
         let way = Way {
-            wake: self.wake,
+            wake_ns: self.wake_ns,
             read: self.read,
             tls: self.tls,
             websocket: self.websocket,
@@ -238,7 +238,7 @@ impl Recorder {
         fence(Ordering::Release);
         let way = &passed.way;
         let words = [
-            way.wake.unwrap_or(UNKNOWN),
+            way.wake_ns.unwrap_or(UNKNOWN),
             way.read,
             way.tls,
             way.websocket,
@@ -281,11 +281,11 @@ impl Drain {
         }
         // What was read before must not have been overwritten meanwhile.
         fence(Ordering::Acquire);
-        let [wake, read, tls, websocket, json, book, since_read] = words;
+        let [wake_ns, read, tls, websocket, json, book, since_read] = words;
         (line[0].load(Ordering::Relaxed) == head).then(|| Passed {
             kind: Kind::of(head & 3),
             way: Way {
-                wake: (wake != UNKNOWN).then_some(wake),
+                wake_ns: (wake_ns != UNKNOWN).then_some(wake_ns),
                 read,
                 tls,
                 websocket,
@@ -318,15 +318,14 @@ impl Way {
     pub fn times(&self, rate: Rate) -> Times {
         let [read, tls, websocket, json, book] =
             [self.read, self.tls, self.websocket, self.json, self.book].map(|t| rate.ns(t));
-        let wake = self.wake.map(|ticks| rate.ns(ticks));
         let own = tls + websocket + json + book;
         // Each of the four is rounded down, so their sum is no more than that of the whole.
         let since_read = rate.ns(self.since_read).max(own);
-        let stages = [wake, Some(read), Some(tls), Some(websocket), Some(json), Some(book)];
+        let stages = [self.wake_ns, Some(read), Some(tls), Some(websocket), Some(json), Some(book)];
         let mut all = [None; 7];
         all[..6].copy_from_slice(&stages);
         all[6] = Some(since_read - own);
-        Times { stages: all, total: wake.unwrap_or(0) + read + since_read }
+        Times { stages: all, total: self.wake_ns.unwrap_or(0) + read + since_read }
     }
 }
 
@@ -447,7 +446,8 @@ mod tests {
     }
 
     fn passed(number: u64) -> Passed {
-        let way = Way { wake: (number % 3 > 0).then_some(number), book: number, ..Way::default() };
+        let wake_ns = (number % 3 > 0).then_some(number);
+        let way = Way { wake_ns, book: number, ..Way::default() };
         Passed { kind: Kind::of(number % 4), way }
     }
 

@@ -91,9 +91,8 @@ impl Tape {
         let mut seen = Seen { sets: self.sets.clone(), ..Seen::default() };
         for (cpu, track) in self.tracks.iter().enumerate() {
             let own = cpu == window.cpu as usize;
-            if own || !track.whole {
-                seen.events.extend(track.log.between(from, window.end_ns + AFTER));
-            }
+            let events = track.log.between(from, window.end_ns + AFTER);
+            seen.events.extend(events.filter(|event| own || event.what.concerns_others()));
             seen.hears_of_steal |= own && track.hears_of_steal;
             if own && !track.log.is_whole(window.start_ns, window.end_ns) {
                 seen.incomplete = Some(format!("events of CPU {cpu} were overwritten"));

@@ -130,21 +130,26 @@ static __noinline u64 find_steal(u64 now, u64 *stolen)
 
 /*
  * Asks what the hypervisor has taken of this CPU. It adds that up before it lets the CPU run on, so
- * what is new was taken since the last time that it was asked.
+ * what is new was taken since the last time that it was asked. An interrupt in between may have asked,
+ * so what is known is looked at last.
  */
 static __always_inline void ask_host(struct cpu *cpu, u32 number, u64 now)
 {
-	u64 since = cpu->asked_ts, before = cpu->stolen, stolen;
+	u64 since = cpu->asked_ts, before, stolen;
 
-	if (!steal_from_rq || !bpf_core_field_exists(struct cfs_rq, rq) || now - since < ASK_AFTER)
+	if (!steal_from_rq || !bpf_core_field_exists(struct cfs_rq, rq) ||
+	    (s64)(now - since) < ASK_AFTER)
 		return;
 	cpu->asked_ts = now;
-	if (!cpu->steal_at)
+	if (!cpu->steal_at) {
 		cpu->steal_at = find_steal(now, &cpu->stolen);
-	else if (cpu->steal_at > 1 &&
-		 !bpf_probe_read_kernel(&stolen, sizeof(stolen), (void *)cpu->steal_at) &&
-		 /* An interrupt in between may have seen more. */
-		 stolen > before) {
+		return;
+	}
+	if (cpu->steal_at == 1 ||
+	    bpf_probe_read_kernel(&stolen, sizeof(stolen), (void *)cpu->steal_at))
+		return;
+	before = cpu->stolen;
+	if (stolen > before) {
 		cpu->stolen = stolen;
 		stolen -= before;
 		fill(cpu, number, now, STEAL, stolen, stolen >> 32, since, 0);

@@ -126,8 +126,12 @@ impl Selftest {
         // What the hypervisor took is named so, whatever was injected meanwhile.
         let after = Counters::read(facts.host(), std::iter::empty());
         let cpus: Vec<_> = facts.cpus().online.iter().map(|cpu| (cpu, Usage::default())).collect();
-        Surroundings::between(&before, &after, &cpus).judge(&mut run.validity);
-        let failures: Vec<String> = results.iter().filter_map(failure).collect();
+        let around = Surroundings::between(&before, &after, &cpus);
+        around.judge(&mut run.validity);
+        let mut failures: Vec<String> = results.iter().filter_map(failure).collect();
+        let around = around.cpus.iter().find(|around| around.cpu == cpu);
+        let accounted = around.and_then(|around| around.steal.value().copied());
+        failures.extend(accounted.and_then(|accounted| too_much_steal(&results, accounted)));
         run.sections = vec![Section::Table(matrix(&results)), Section::Table(classes(&results))];
         let wrong = wrong(&results);
         if !wrong.spikes.is_empty() {
@@ -194,6 +198,14 @@ fn failure(of: &ClassResult) -> Option<String> {
         what.push(format!("{} spikes do not add up", of.do_not_add_up));
     }
     (!what.is_empty()).then(|| format!("{name}: {}", what.join(", ")))
+}
+
+/// Time that is said to be the hypervisor's, where the kernel accounts for less of it. That counts in
+/// units of 10 ms.
+fn too_much_steal(results: &[ClassResult], accounted: Nanos) -> Option<String> {
+    let named = results.iter().fold(Nanos(0), |sum, of| sum + of.stolen_ns);
+    let most = accounted.0 + accounted.0 / 10 + 20_000_000;
+    (named.0 > most).then(|| format!("steal: {named} named, the kernel accounts for {accounted}"))
 }
 
 /// What was injected, against what it was named.

@@ -338,9 +338,9 @@ impl<H: Handler> Take for Books<H> {
         let number = symbol.unwrap_or_default();
         self.recorder.record(&Passed { kind, way });
         if let Some(live) = &mut self.live {
-            let began = now.saturating_sub(way.since_read + way.read + way.wake.unwrap_or(0));
-            let [start, end] = [began, now].map(|ticks| self.clock.monotonic_ns(ticks));
-            live.record(kind as u32, start, end);
+            let ran = now.saturating_sub(way.since_read + way.read);
+            let [ran, end] = [ran, now].map(|ticks| self.clock.monotonic_ns(ticks));
+            live.record(kind as u32, ran.saturating_sub(way.wake_ns.unwrap_or(0)), end);
         }
         match says {
             Says::Depth(_) => self.tell(number),

@@ -4,7 +4,7 @@
 //! names, handshakes and snapshots are the business of two other threads (`keeper`).
 
 mod books;
-mod clock;
+pub mod clock;
 mod config;
 mod dial;
 mod handler;

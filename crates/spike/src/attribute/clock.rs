@@ -6,6 +6,10 @@ use quietcore_measure::{Kind, Nanos};
 use super::paint::{Piece, paint};
 use super::scene::Scene;
 
+/// The longest that a CPU stands still for a new clock, in nanoseconds: firmware tables (`_PSS`) say 10 µs
+/// mostly. Of longer silence a change within it is evidence, but not the cause.
+const TRANSITION: u64 = 100_000;
+
 /// A change of one CPU's clock, in kHz.
 struct Change {
     at: u64,
@@ -22,8 +26,10 @@ pub(super) fn cut(scene: &Scene<'_>, mut pieces: Vec<Piece>, cpu: u32) -> Vec<Pi
         let within = |piece: &&mut Piece| piece.start <= change.at && change.at <= piece.end;
         let silent = pieces.iter_mut().filter(|piece| piece.kind == Kind::HostOrFirmware);
         silent.filter(within).for_each(|piece| {
-            piece.kind = Kind::Frequency;
             piece.evidence.push(line(scene, cpu, change));
+            if piece.len() <= TRANSITION {
+                piece.kind = Kind::Frequency;
+            }
         });
     }
     let mut layers = Vec::new();
@@ -62,13 +68,14 @@ fn line(scene: &Scene<'_>, cpu: u32, change: &Change) -> String {
 
 /// The changes of a CPU's clock in a stretch, by time, whichever CPU made them.
 fn changes(scene: &Scene<'_>, cpu: u32, start: u64, end: u64) -> Vec<Change> {
-    let changes = scene.everywhere().filter_map(|event| match event.what {
+    let clocks = scene.clocks();
+    let clocks = &clocks[clocks.partition_point(|event| event.ts < start)..];
+    let within = clocks.iter().take_while(|event| event.ts <= end);
+    let changes = within.filter_map(|event| match event.what {
         What::Frequency { of, before: Some(before), khz } if of == cpu && before != khz => {
             Some(Change { at: event.ts, before, after: khz })
         }
         _ => None,
     });
-    let mut changes: Vec<_> = changes.filter(|change| (start..=end).contains(&change.at)).collect();
-    changes.sort_by_key(|change| change.at);
-    changes
+    changes.collect()
 }

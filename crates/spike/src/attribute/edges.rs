@@ -48,7 +48,9 @@ pub(super) fn edges(scene: &Scene<'_>, pieces: Vec<Piece>) -> Vec<Piece> {
             told.push(piece.clone());
             continue;
         }
-        let beside = |at: usize| pieces.get(at).filter(|piece| !is_open(piece));
+        // What the hypervisor took has no way there or back: its clock counts all of it.
+        let is_interruption = |piece: &&Piece| !is_open(piece) && piece.kind != Kind::Steal;
+        let beside = |at: usize| pieces.get(at).filter(is_interruption);
         let before = at.checked_sub(1).and_then(beside);
         let next = next(&pieces, at);
         let due = beside(next).map(|after| after.due);

@@ -28,6 +28,7 @@ use track::State;
 
 pub use blocked::sleeps_in;
 pub(crate) use scene::began;
+pub use stolen::Gaps;
 
 /// A stretch of one thread's life that has to be explained.
 #[derive(Clone, Debug, Default)]
@@ -43,9 +44,8 @@ pub struct Window {
     /// The thread does nothing but look at the clock, and this is time in which it could not: none
     /// of it is the thread's own.
     pub spins: bool,
-    /// Of such a thread, all its gaps by time, this one among them: when each began and ended. `None`
-    /// where they are not known.
-    pub gaps: Option<Arc<[(u64, u64)]>>,
+    /// Of such a thread, all its gaps, this one among them; `None` where they are not known.
+    pub gaps: Option<Arc<Gaps>>,
 }
 
 /// What was recorded around a window.

@@ -18,6 +18,7 @@ pub(super) struct Scene<'a> {
     own: Vec<&'a Event>,
     /// Requests of one CPU to another, by time.
     sent: Vec<&'a Event>,
+    clocks: Vec<&'a Event>,
 }
 
 /// What happened on one CPU, by time.
@@ -86,11 +87,12 @@ pub(super) fn named(comm: &quietcore_bpf::Name, tid: u32) -> String {
 impl<'a> Scene<'a> {
     pub fn new(window: &'a Window, seen: &'a Seen, kernel: &'a Kallsyms) -> Self {
         let mut cpus: BTreeMap<u32, Cpu<'_>> = BTreeMap::new();
-        let (mut own, mut sent) = (Vec::new(), Vec::new());
+        let (mut own, mut sent, mut clocks) = (Vec::new(), Vec::new(), Vec::new());
         for event in &seen.events {
             cpus.entry(event.cpu).or_default().events.push(event);
             match event.what {
                 What::IpiSent { .. } => sent.push(event),
+                What::Frequency { .. } => clocks.push(event),
                 _ if concerns(event, window.thread.tid) => own.push(event),
                 _ => {}
             }
@@ -98,7 +100,8 @@ impl<'a> Scene<'a> {
         cpus.values_mut().for_each(Cpu::sort);
         own.sort_by_key(|event| event.ts);
         sent.sort_by_key(|event| event.ts);
-        Self { window, seen, kernel, cpus, own, sent }
+        clocks.sort_by_key(|event| event.ts);
+        Self { window, seen, kernel, cpus, own, sent, clocks }
     }
 
     pub fn tid(&self) -> u32 {
@@ -154,15 +157,28 @@ impl<'a> Scene<'a> {
         self.cpu(cpu).last().is_some_and(|event| event.ts > ts)
     }
 
-    /// Whether a CPU idled at a moment.
-    pub fn idles(&self, cpu: u32, ts: u64) -> bool {
-        let states = self.before(cpu, ts.saturating_add(1)).iter().rev().map(|event| event.what);
-        let mut states = states.filter_map(|what| match what {
-            What::Idle { state } => Some(state.is_some()),
-            What::Switch { to, .. } if to != 0 => Some(false),
+    /// For how long of a stretch a CPU idled, asleep.
+    pub fn idle(&self, cpu: u32, start: u64, end: u64) -> u64 {
+        let mark = |event: &&Event| match event.what {
+            What::Idle { state } => Some((event.ts, state.is_some_and(|state| state > 0))),
+            What::Switch { to, .. } if to != 0 => Some((event.ts, false)),
             _ => None,
-        });
-        states.next().unwrap_or(false)
+        };
+        let stood = self.before(cpu, start).iter().rev().find_map(mark);
+        let mut since = stood.filter(|stood| stood.1).map(|_| start);
+        let mut sum = 0;
+        for (ts, sleeps) in self.between(cpu, start, end).iter().filter_map(mark) {
+            match sleeps {
+                true => since = since.or(Some(ts)),
+                false => sum += since.take().map_or(0, |since| ts - since),
+            }
+        }
+        sum + since.map_or(0, |since| end.saturating_sub(since))
+    }
+
+    /// The changes of the CPUs' clocks, by time.
+    pub fn clocks(&self) -> &[&'a Event] {
+        &self.clocks
     }
 
     /// The events of all CPUs, one CPU after the other.

@@ -16,7 +16,7 @@ use quietcore_sys::Host;
 
 use super::protocol::{Line, Report, Span};
 use super::{ClassResult, Injector, judge};
-use crate::attribute::Window;
+use crate::attribute::{Gaps, Window};
 use crate::selftest::stage::now;
 use crate::tape::Tape;
 
@@ -237,9 +237,9 @@ impl Session {
         let before = self.felt.iter().rev().take(REMEMBERED);
         let before = before.map(|spike| (spike.start_ns, spike.start_ns + spike.len_ns.0));
         let spans = now.iter().chain(&self.waiting).map(|span| (span.start, span.end));
-        let mut gaps: Vec<_> = before.chain(spans).collect();
-        gaps.sort_unstable();
-        let gaps: Arc<[_]> = gaps.into();
+        let gaps: Vec<_> = before.chain(spans).collect();
+        let known_from = gaps.iter().map(|gap| gap.0).min().unwrap_or(0);
+        let gaps = Arc::new(Gaps::new(known_from, u64::MAX, gaps));
         for span in now {
             let window = Window {
                 thread: self.victim.clone(),

@@ -27,6 +27,8 @@ pub struct ClassResult {
     pub unfelt: u64,
     /// Causes all of whose time the hypervisor had taken, by its own clock.
     pub taken: u64,
+    /// How much of what was felt is said to be the hypervisor's.
+    pub stolen_ns: Nanos,
     /// How often each kind was named.
     pub named: BTreeMap<Kind, u64>,
     /// How often the right one was.
@@ -59,6 +61,7 @@ impl ClassResult {
         self.felt += other.felt;
         self.unfelt += other.unfelt;
         self.taken += other.taken;
+        self.stolen_ns += other.stolen_ns;
         self.right += other.right;
         self.unexplained += other.unexplained;
         self.felt_ns += other.felt_ns;
@@ -92,6 +95,9 @@ impl ClassResult {
 pub fn judge(injector: &Injector, caused: &[Span], felt: &[Spike]) -> ClassResult {
     let mut result = ClassResult { name: injector.name, ..ClassResult::default() };
     result.do_not_add_up = felt.iter().filter(|spike| !spike.adds_up()).count() as u64;
+    let segments = felt.iter().flat_map(|spike| &spike.segments);
+    let stolen = segments.filter(|segment| segment.kind == Kind::Steal);
+    result.stolen_ns = stolen.fold(Nanos(0), |sum, segment| sum + segment.len_ns);
     for cause in caused {
         let overlap = |spike: &&Spike| span(spike).overlap(cause);
         let Some(spike) = felt.iter().max_by_key(overlap).filter(|spike| overlap(spike) > 0) else {
@@ -123,17 +129,23 @@ fn span(spike: &Spike) -> Span {
     Span { start: spike.start_ns, end: spike.start_ns + spike.len_ns.0 }
 }
 
-/// The kind that most of a cause's own time went to: what the hypervisor took of it by its own clock is
-/// not the cause's. `None` where that was all.
+/// The kind that most of a cause's own time went to. What the hypervisor took of it by its own clock is
+/// not the cause's; `None` where that was all.
 fn named(spike: &Spike, cause: &Span) -> Option<Found> {
     let mut shares: BTreeMap<(Kind, &str), u64> = BTreeMap::new();
-    for segment in spike.segments.iter().filter(|segment| segment.kind != Kind::Steal) {
+    for segment in &spike.segments {
         let start = spike.start_ns + segment.at_ns.0;
         let of = Span { start, end: start + segment.len_ns.0 };
         *shares.entry((segment.kind, &segment.by)).or_default() += of.overlap(cause);
     }
-    let most = shares.into_iter().filter(|&(_, ns)| ns > 0).max_by_key(|&(_, ns)| ns);
-    most.map(|((kind, by), _)| Found { kind, by: by.to_owned() })
+    shares.retain(|_, ns| *ns > 0);
+    let was_taken = shares.keys().any(|(kind, _)| *kind == Kind::Steal);
+    shares.retain(|(kind, _), _| *kind != Kind::Steal);
+    match shares.into_iter().max_by_key(|&(_, ns)| ns) {
+        Some(((kind, by), _)) => Some(Found { kind, by: by.to_owned() }),
+        None if was_taken => None,
+        None => Some(Found { kind: Kind::Unexplained, by: String::new() }),
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +194,7 @@ mod tests {
         let caused = [Span { start: 105, end: 160 }, Span { start: 105, end: 140 }];
         let result = judge(tick(), &caused, &felt);
         assert_eq!((result.felt, result.right, result.taken), (1, 1, 1));
+        assert_eq!(result.stolen_ns, Nanos(50));
     }
 
     #[test]

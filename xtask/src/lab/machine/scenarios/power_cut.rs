@@ -11,7 +11,7 @@ pub const SCENARIO: Scenario = Scenario {
     name: "power-cut",
     about: "the plug is pulled right after apply: rollback finds its journal and brings everything back",
     acpi: Some("cstates.asl"),
-    after: Some("tuning"),
+    after: Some("unconfirmed"),
     play,
 };
 
