@@ -53,6 +53,8 @@ pub struct Row {
     ours_ns: f64,
     peer_ns: f64,
     ratios: Vec<f64>,
+    /// By how much ours takes longer, the median of the rounds.
+    more_ns: f64,
     target: Target,
     is_reached: Option<bool>,
     is_disturbed: bool,
@@ -70,9 +72,10 @@ impl Row {
         let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, peer)| ours / peer).collect();
         let (ours_ns, peer_ns) = (at(ours, 0.5), at(theirs, 0.5));
         let more: Vec<f64> = ours.iter().zip(theirs).map(|(ours, peer)| ours - peer).collect();
+        let more_ns = at(&more, 0.5);
         let is_reached = match target {
             Target::Ratio(most) => Some(at(&ratios, 0.5) <= most),
-            Target::More(most) => Some(at(&more, 0.5) <= most),
+            Target::More(most) => Some(more_ns <= most),
             Target::None => None,
         };
         Self {
@@ -81,6 +84,7 @@ impl Row {
             ours_ns,
             peer_ns,
             ratios,
+            more_ns,
             target,
             is_reached,
             is_disturbed: false,
@@ -119,6 +123,7 @@ impl Row {
             ratio(0.5),
             ratio(0.1),
             ratio(0.9),
+            rounded(self.more_ns, 10.0),
             target,
             is_reached,
         ]
@@ -128,8 +133,9 @@ impl Row {
 /// The table of all rows.
 pub fn table(rows: &[Row]) -> Table {
     let columns = ["what", "peer", "ours_ns", "peer_ns", "ratio", "ratio_p10", "ratio_p90"];
-    let columns = [&columns[..], &["target", "reached"]].concat();
-    let title = "The engine beside its peers: medians of rounds, and of each round's ratio";
+    let columns = [&columns[..], &["more_ns", "target", "reached"]].concat();
+    let title =
+        "The engine beside its peers: medians of rounds, of each round's ratio and difference";
     let mut table = Table::new("feed_bench", title, &columns);
     table.rows = rows.iter().map(Row::cells).collect();
     table

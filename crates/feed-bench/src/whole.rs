@@ -56,7 +56,7 @@ impl Ours {
         let decoder = Decoder::new(Limits { utf8: Utf8::Trust, ..Limits::default() });
         let market = Market::new(BinanceUsdm.rule(), MarketConfig::default());
         let levels = Levels::with_room(4_096);
-        let (recorder, _drain) = ring(1 << 14);
+        let (recorder, _drain) = ring(1 << 12);
         Ok(Self {
             pipe,
             tls,

@@ -13,6 +13,7 @@ use quietcore_facts::Facts;
 use quietcore_measure::{Cell, CpuSet, Nanos, Section, Table, Validity, Verdict};
 use quietcore_sys::{Host, sched};
 
+use super::DRAIN;
 use super::made_up::MadeUp;
 use super::run::mode;
 use crate::engine::{Config, Engine, Mode, Notice, Watch};
@@ -198,14 +199,14 @@ impl Capacity {
         // What came while the books were not proven yet is worked off first.
         let settled = Instant::now() + SETTLE;
         while proven && goes_on() && Instant::now() < settled {
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(DRAIN);
             watch.drain.drain(|_| {});
         }
         let missed = watch.drain.missed();
         let mut hists = StageHists::default();
         let begin = Instant::now();
         while proven && goes_on() && begin.elapsed() < Duration::from_nanos(self.time.0) {
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(DRAIN);
             let rate = watch.rate;
             watch.drain.drain(|passed| hists.record(&passed.way.times(rate)));
         }
@@ -266,7 +267,7 @@ fn warm_up(watch: &mut Watch, books: usize, goes_on: impl Fn() -> bool) -> bool 
     let begin = Instant::now();
     let mut proven = 0;
     while proven < books && goes_on() && begin.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(DRAIN);
         watch.drain.drain(|_| {});
         for notice in watch.notices.try_iter() {
             match notice {

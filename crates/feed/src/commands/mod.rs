@@ -11,11 +11,17 @@ mod sections;
 mod serve;
 mod watch;
 
+use std::time::Duration;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 use quietcore_console::Exit;
 
 use crate::venues::{self, Venue};
+
+/// How often what the hot thread has recorded is fetched: its ring holds that much of 800,000 messages a
+/// second.
+const DRAIN: Duration = Duration::from_millis(5);
 
 /// The market-data engine: from the socket to the order book, every stage timed.
 ///

@@ -16,16 +16,13 @@ use quietcore_sys::Host;
 
 use super::live::{Board, Screen};
 use super::made_up::MadeUp;
-use super::{sections, venue};
+use super::{DRAIN, sections, venue};
 use crate::engine::{Address, Config, Engine, Mode, Rest, Summary, Watch, parse_url};
 use crate::publish::Publisher;
 use crate::server::Config as VenueConfig;
 use crate::stages::{Kind, StageHists};
 use crate::tls::{RecordPath, Roots, certificates};
 use crate::venues::{Speed, Venue, Wanted, find_instrument};
-
-/// How often what the hot thread has recorded is fetched.
-const DRAIN: Duration = Duration::from_millis(20);
 
 /// Follow instruments of a venue: a proven book of each, and where every message's time went
 ///

@@ -132,7 +132,7 @@ pub struct Config {
     pub renew_after: Option<Duration>,
     /// How long a connection may be silent before it counts as dead.
     pub silence: Duration,
-    /// Room for so many messages' times between the hot thread and whoever drains them, 64 bytes
+    /// Room for so many messages' times between the hot thread and whoever drains them, 32 bytes
     /// each: what does not fit is missed and counted; what is large pushes books out of the caches.
     pub ring: usize,
     /// Where raw messages are written as they come.
@@ -158,7 +158,7 @@ impl Config {
             fifo: None,
             renew_after,
             silence: Duration::from_secs(60),
-            ring: 1 << 14,
+            ring: 1 << 12,
             capture: None,
             publish: true,
         }

@@ -8,11 +8,12 @@
 //! The hot thread stores ticks in a [`ring()`], without a lock, an allocation or a system call;
 //! another thread drains it and counts.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+mod ring;
 
 use quietcore_measure::{Hist, HistConfig};
 use quietcore_sys::tsc::Rate;
+
+pub use ring::{Drain, Passed, Recorder, ring};
 
 /// A part of a message's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,136 +173,6 @@ impl Laps {
     }
 }
 
-/// A message's way takes one line of the cache: the hot thread's writes go through its caches, and what
-/// they push out are the books.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Line([AtomicU64; 8]);
-
-const UNKNOWN: u64 = u64::MAX;
-
-/// The writing end of a ring of ways; for one thread.
-#[derive(Debug)]
-pub struct Recorder {
-    lines: Arc<[Line]>,
-    mask: u64,
-    written: u64,
-}
-
-/// The reading end.
-#[derive(Debug)]
-pub struct Drain {
-    lines: Arc<[Line]>,
-    mask: u64,
-    taken: u64,
-    missed: u64,
-}
-
-/// What the ring holds of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passed {
-    /// What it was.
-    pub kind: Kind,
-    /// Its way.
-    pub way: Way,
-}
-
-/// A ring for so many messages (rounded up to a power of two). The oldest are overwritten; the
-/// reader counts what it missed.
-pub fn ring(messages: usize) -> (Recorder, Drain) {
-    let slots = messages.clamp(2, 1 << 24).next_power_of_two();
-    // The first line is the head: how many were written.
-    let lines: Arc<[Line]> = (0..1 + slots).map(|_| Line::default()).collect();
-    let mask = slots as u64 - 1;
-    let recorder = Recorder { lines: Arc::clone(&lines), mask, written: 0 };
-    (recorder, Drain { lines, mask, taken: 0, missed: 0 })
-}
-
-fn line(lines: &[Line], mask: u64, number: u64) -> Option<&[AtomicU64; 8]> {
-    lines.get(1 + (number & mask) as usize).map(|line| &line.0)
-}
-
-/// The first word of a line: whose it is, and what the message was.
-fn head(number: u64, kind: Kind) -> u64 {
-    number << 2 | kind as u64
-}
-
-impl Recorder {
-    /// Stores one message's way: ten stores.
-    #[inline]
-    pub fn record(&mut self, passed: &Passed) {
-        let Some(line) = line(&self.lines, self.mask, self.written) else { return };
-        // The number of the message before: that one lies in another line.
-        line[0].store(self.written << 2, Ordering::Relaxed);
-        self.written += 1;
-        // A reader that sees any of what follows must see that the line is being written.
-        fence(Ordering::Release);
-        let way = &passed.way;
-        let words = [
-            way.wake_ns.unwrap_or(UNKNOWN),
-            way.read,
-            way.tls,
-            way.websocket,
-            way.json,
-            way.book,
-            way.since_read,
-        ];
-        for (slot, word) in line[1..].iter().zip(words) {
-            slot.store(word, Ordering::Relaxed);
-        }
-        line[0].store(head(self.written, passed.kind), Ordering::Release);
-        self.lines[0].0[0].store(self.written, Ordering::Release);
-    }
-}
-
-impl Drain {
-    /// Hands over what was recorded since the last call, oldest first.
-    pub fn drain(&mut self, mut each: impl FnMut(Passed)) {
-        let head = self.lines[0].0[0].load(Ordering::Acquire);
-        let oldest = head.saturating_sub(self.mask + 1);
-        self.missed += oldest.saturating_sub(self.taken);
-        for number in self.taken.max(oldest)..head {
-            match self.line(number) {
-                Some(passed) => each(passed),
-                None => self.missed += 1,
-            }
-        }
-        self.taken = head;
-    }
-
-    fn line(&self, number: u64) -> Option<Passed> {
-        let line = line(&self.lines, self.mask, number)?;
-        let head = line[0].load(Ordering::Acquire);
-        if head >> 2 != number + 1 {
-            return None;
-        }
-        let mut words = [0; 7];
-        for (word, slot) in words.iter_mut().zip(&line[1..]) {
-            *word = slot.load(Ordering::Relaxed);
-        }
-        // What was read before must not have been overwritten meanwhile.
-        fence(Ordering::Acquire);
-        let [wake_ns, read, tls, websocket, json, book, since_read] = words;
-        (line[0].load(Ordering::Relaxed) == head).then(|| Passed {
-            kind: Kind::of(head & 3),
-            way: Way {
-                wake_ns: (wake_ns != UNKNOWN).then_some(wake_ns),
-                read,
-                tls,
-                websocket,
-                json,
-                book,
-                since_read,
-            },
-        })
-    }
-
-    /// Messages that were overwritten before they were drained.
-    pub fn missed(&self) -> u64 {
-        self.missed
-    }
-}
-
 /// What a way is in nanoseconds: the stages, which add up to the total. Without the kernel's stamp
 /// S0 is unknown, and the total begins when the thread ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -443,49 +314,5 @@ mod tests {
             }
             prop_assert_eq!(hists.not_adding_up, 0);
         }
-    }
-
-    fn passed(number: u64) -> Passed {
-        let wake_ns = (number % 3 > 0).then_some(number);
-        let way = Way { wake_ns, book: number, ..Way::default() };
-        Passed { kind: Kind::of(number % 4), way }
-    }
-
-    #[test]
-    fn what_is_recorded_is_drained_once_and_what_is_overwritten_is_counted() {
-        let (mut recorder, mut drain) = ring(8);
-        let mut seen = Vec::new();
-        (0..5).for_each(|n| recorder.record(&passed(n)));
-        drain.drain(|p| seen.push(p));
-        (5..25).for_each(|n| recorder.record(&passed(n)));
-        drain.drain(|p| seen.push(p));
-        drain.drain(|p| seen.push(p));
-        let expected: Vec<_> = (0..5).chain(17..25).map(passed).collect();
-        assert_eq!(seen, expected);
-        assert_eq!(drain.missed(), 12);
-    }
-
-    #[test]
-    fn a_reader_beside_a_writer_sees_only_whole_messages() {
-        let (mut recorder, mut drain) = ring(64);
-        let writer = std::thread::spawn(move || {
-            for number in 0..200_000 {
-                recorder.record(&passed(number));
-            }
-        });
-        let mut seen = 0;
-        let mut last = None;
-        let mut take = |p: Passed| {
-            assert_eq!(p, passed(p.way.book));
-            assert!(last.is_none_or(|last| last < p.way.book));
-            last = Some(p.way.book);
-            seen += 1;
-        };
-        while !writer.is_finished() {
-            drain.drain(&mut take);
-        }
-        drain.drain(&mut take);
-        writer.join().unwrap();
-        assert_eq!(seen + drain.missed(), 200_000);
     }
 }
