@@ -11,7 +11,7 @@ const STACK: usize = 32;
 const WAIT: usize = 176 + 3 * 8 * STACK;
 
 /// A watched thread that was not running for longer than the threshold.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
     /// When it left its CPU; of a sleep that it had asked for, when it was to wake up.
     pub out_ts: u64,
@@ -60,7 +60,7 @@ pub struct Wait {
 }
 
 /// A task and its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// Its thread.
     pub tid: u32,

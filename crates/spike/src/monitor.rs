@@ -323,8 +323,7 @@ mod tests {
             end_ns: 200,
             ..Window::default()
         };
-        let bytes = vec![0; Wait::BYTES];
-        let waits = vec![Wait::decode(&bytes).unwrap()];
+        let waits = vec![Wait::default()];
         let question = Question { window, waits, from: 50, roams: false };
         let counts = |ts, what, own| question.concerns(&Event { ts, cpu: 0, what }, own);
         let timer = What::HrTimer { function: 1, due: None };

@@ -98,7 +98,6 @@ prop_compose! {
             tgid: THREAD,
             comm: Name::from("victim"),
             prio,
-            policy: 0,
             out_cpu: cpus[0],
             in_cpu: cpus[1],
             state: 1,
@@ -111,7 +110,7 @@ prop_compose! {
             kernel: kernel.clone(),
             waker_kernel: kernel,
             waker_user: vec![1, 2],
-            user: None,
+            ..Wait::default()
         }
     }
 }

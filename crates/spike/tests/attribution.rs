@@ -52,20 +52,14 @@ fn wait(out_ts: u64, waking: Option<u64>, wakeup: Option<u64>, in_ts: u64) -> Wa
         tgid: VICTIM,
         comm: "victim".into(),
         prio: u32::from(NORMAL),
-        policy: 0,
         out_cpu: CPU,
         in_cpu: CPU,
         state: 1,
         flags: WaitFlags { preempted: waking.is_none(), ..WaitFlags::default() },
-        syscall: None,
         next: task(9, "t9"),
         waker: waking.map(|_| task(30, "holder")),
-        waker_cpu: 0,
         wakeup_cpu: CPU,
-        kernel: Vec::new(),
-        waker_kernel: Vec::new(),
-        waker_user: Vec::new(),
-        user: None,
+        ..Wait::default()
     }
 }
 

@@ -108,20 +108,14 @@ fn wait(waking: Option<u64>, flags: WaitFlags) -> Wait {
         tgid: VICTIM,
         comm: "victim".into(),
         prio: 120,
-        policy: 0,
         out_cpu: CPU,
         in_cpu: CPU,
         state: 1,
         flags,
-        syscall: None,
         next: task(9),
         waker: Some(task(30)),
-        waker_cpu: 0,
         wakeup_cpu: CPU,
-        kernel: Vec::new(),
-        waker_kernel: Vec::new(),
-        waker_user: Vec::new(),
-        user: None,
+        ..Wait::default()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A thread that its own runtime has stopped waits for the collector, whatever it blocks on.
 
-use quietcore_bpf::{Pause, Task, Wait, WaitFlags};
+use quietcore_bpf::{Pause, Task, Wait};
 use quietcore_measure::{Kind, Nanos, Spike, Thread};
 use quietcore_spike::{Kallsyms, Seen, Window, attribute};
 
@@ -16,20 +16,14 @@ fn wait() -> Wait {
         tgid: PID,
         comm: "worker".into(),
         prio: 120,
-        policy: 0,
         out_cpu: 1,
         in_cpu: 1,
         state: 1,
-        flags: WaitFlags::default(),
         syscall: Some(202),
         next: Task { tid: 0, tgid: 0, comm: "swapper/1".into() },
         waker: Some(Task { tid: 72, tgid: PID, comm: "vm".into() }),
-        waker_cpu: 0,
         wakeup_cpu: 1,
-        kernel: Vec::new(),
-        waker_kernel: Vec::new(),
-        waker_user: Vec::new(),
-        user: None,
+        ..Wait::default()
     }
 }
 

@@ -58,7 +58,7 @@ raise
 wait $!
 echo probe=$?
 echo middle=$(smi)
-quietcore jitter --cpus 0 --explain --threshold 20us --duration 8s --format json >jitter.json &
+quietcore jitter --cpus 0 --duration 8s --format json >jitter.json &
 sleep 4
 raise
 wait $!
@@ -100,13 +100,6 @@ fn judge(e: &Evidence, tally: &mut Tally) {
     };
     equal("the probe", probed(&json("probed.json")), "start", "middle");
     equal("jitter", spun(&json("jitter.json")), "middle", "end");
-    let said = format!("MSR_SMI_COUNT rose by {},", moved(e, "middle", "end").unwrap_or_default());
-    let explained = json("jitter.json")["sections"].to_string();
-    tally.check(
-        explained.contains(&said),
-        "gaps that nothing else explains have that number",
-        || format!("none says {said:?}; {}", e.ending("raise")),
-    );
     tally.findings("probe", &json("probe.json"), EXPECT_PROBED);
 }
 
