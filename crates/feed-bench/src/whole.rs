@@ -7,6 +7,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
+use quietcore_feed::engine::Config;
 use quietcore_feed::engine::clock::HotClock;
 use quietcore_feed::market::{Levels, Says};
 use quietcore_feed::stages::{Drain, Kind, Laps, Passed, Recorder, ring};
@@ -56,7 +57,7 @@ impl Ours {
         let decoder = Decoder::new(Limits { utf8: Utf8::Trust, ..Limits::default() });
         let market = Market::new(BinanceUsdm.rule(), MarketConfig::default());
         let levels = Levels::with_room(4_096);
-        let (recorder, _drain) = ring(1 << 12);
+        let (recorder, _drain) = ring(Config::RING);
         Ok(Self {
             pipe,
             tls,

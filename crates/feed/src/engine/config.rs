@@ -142,6 +142,9 @@ pub struct Config {
 }
 
 impl Config {
+    /// The usual room for messages' times: 128 KB.
+    pub const RING: usize = 1 << 12;
+
     /// With what is usual, for these instruments.
     pub fn new(venue: &'static dyn Venue, symbols: Vec<String>) -> Self {
         let renew_after = venue.longest_connection().map(|longest| longest - longest / 144);
@@ -158,7 +161,7 @@ impl Config {
             fifo: None,
             renew_after,
             silence: Duration::from_secs(60),
-            ring: 1 << 12,
+            ring: Self::RING,
             capture: None,
             publish: true,
         }
